@@ -35,7 +35,7 @@ from benchmarks.fault_benchmark.operator import (
 from benchmarks.fault_benchmark.rules import RULES, Results
 from benchmarks.fault_benchmark.run import Cell
 from benchmarks.fault_benchmark.tally import Tally, bars, caught_by_any, missed_by_ours, tally
-from parity_tests.harness.judging.candidate_rows import CandidateRows
+from parity_tests.harness.judging import candidate_rows
 from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating
 
@@ -168,10 +168,10 @@ def test_crosscheck_rejects_a_fault_and_explains_nothing() -> None:
     operator = OPERATORS["embedding"]
     inputs = operator.arguments("small", "bfloat16")
     fault = next(fault for fault in operator.faults if fault.name == "the index is one too large")
-    explanation = CandidateRows._failure
+    explanation = candidate_rows.failure_of
     calls = {"right": version(operator, VERSIONS[0]), "wrong": version(operator, VERSIONS[0], fault)}
     judged = parity.judged(calls, operator, inputs)
-    assert CandidateRows._failure is explanation
+    assert candidate_rows.failure_of is explanation
     assert {name: one.rejected_by(parity.CONVICTED) for name, one in judged.items()} == {"right": False, "wrong": True}
 
 

@@ -11,8 +11,9 @@ from benchmarks.fault_benchmark.operator import Operator, Tensors, format_of
 from gradparity import OpSpec, crosscheck
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.diagnosis.failures import described
-from parity_tests.harness.judging.candidate_rows import CandidateRows
+from parity_tests.harness.judging import candidate_rows
 from parity_tests.harness.judging.outcome import Outcome
+from parity_tests.harness.judging.turn import Turn
 from parity_tests.harness.report.results import Failure, Row
 
 CONVICTED, SUSPECTED = "crosscheck", "crosscheck, SUSPECT too"
@@ -52,7 +53,7 @@ def judged(calls: Mapping[str, Callable[..., Any]], operator: Operator, inputs: 
     `crosscheck` draws the cotangents itself. Most of its time goes into the explanation of what it rejects, which comes
     after the verdict and is left out here.
     """
-    with mock.patch.object(CandidateRows, "_failure", _without_explanation):
+    with mock.patch.object(candidate_rows, "failure_of", _without_explanation):
         report = crosscheck(
             calls,
             spec_of(operator, inputs),
@@ -70,7 +71,7 @@ def _judged(rows: Sequence[Row], name: str) -> Judged:
 
 
 def _without_explanation(
-    rows: CandidateRows, row: Row, check: Check, outcome: Outcome, outcomes: Sequence[Outcome], shrink: bool
+    turn: Turn, row: Row, check: Check, outcome: Outcome, outcomes: Sequence[Outcome], shrink: bool
 ) -> Failure:
     """Return the failure of a row that says what is wrong and no more."""
-    return described(row, outcome.trial.sample, [f for f in outcome.findings if not f.holds], rows.plan.spec)
+    return described(row, outcome.trial.sample, [f for f in outcome.findings if not f.holds], turn.plan.spec)

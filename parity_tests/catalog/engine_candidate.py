@@ -18,6 +18,7 @@ from parity_tests.harness.candidates.own_arrays import Writes
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.candidates.transformed import TransformedCandidate
+from parity_tests.harness.numbers.contracts import Arithmetic
 
 Variables = Sequence[Variable | None]
 NO_GPU = "derivation/engine.py is in NumPy, which computes on the CPU"
@@ -32,11 +33,13 @@ class EngineCandidate(TransformedCandidate):
         call: the function: (variables...) -> tuple of variables.
         name: its name in reports.
         limits: the checks that it is known to fail, each with the reason; `None`: what the engine does not have.
+        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
     """
 
     call: Callable[..., Variables]
     name: str
     limits: Mapping[str, str] | None = None
+    arithmetic: Arithmetic | None = None
     writes: Writes | None = field(default=None, repr=False)
 
     framework = "NumPy"
@@ -46,9 +49,11 @@ class EngineCandidate(TransformedCandidate):
         """The function as its author wrote it."""
         return self.call
 
-    def named(self, name: str, limits: Mapping[str, str] | None) -> EngineCandidate:
-        """The same under this name, with these limits."""
-        return EngineCandidate(self.call, name, limits)
+    def named(
+        self, name: str, limits: Mapping[str, str] | None, arithmetic: Arithmetic | None = None
+    ) -> EngineCandidate:
+        """The same under this name, with these limits, and this arithmetic if it is given."""
+        return EngineCandidate(self.call, name, limits, arithmetic or self.arithmetic)
 
     def bound(
         self,

@@ -13,8 +13,7 @@ from types import CodeType, ModuleType
 
 from parity_tests.cli.regular_file import why_no_file
 from parity_tests.harness.candidates.base import AnyCandidate
-from parity_tests.harness.checks import CHECKS
-from parity_tests.harness.crosscheck import as_candidate, name_of, named
+from parity_tests.harness.crosscheck import as_candidates, name_of, named
 from parity_tests.harness.isolation.messages import CannotLoad
 from parity_tests.harness.judging import hints
 from parity_tests.harness.specs.spec import OpSpec
@@ -29,7 +28,7 @@ def load_case(path: Path, start: Path | None = None) -> tuple[OpSpec, list[AnyCa
 
     The file defines `spec` (an `OpSpec`), and `candidate` (a callable on tensors, or a `JaxCandidate`) or `candidates`
     (several, by name, or in a list, where those of one name are numbered), and optionally `limits`, the checks that
-    they are known to fail, with the reasons.
+    they are known to fail, with the reasons, and `arithmetic`, what those round in 16 bits that do not say so.
 
     Args:
         path: of the file.
@@ -40,12 +39,11 @@ def load_case(path: Path, start: Path | None = None) -> tuple[OpSpec, list[AnyCa
     """
     module = load_module(path, start, in_package=True)
     spec = _spec(path, module)
-    limits = getattr(module, "limits", None)
+    limits, arithmetic = getattr(module, "limits", None), getattr(module, "arithmetic", None)
     try:
-        hints.check_limits(limits, CHECKS)
         calls = _candidates(path, module)
         hints.check_contracts(spec, calls)
-        return spec, [as_candidate(call, name, limits) for name, call in calls.items()]
+        return spec, as_candidates(calls, limits, arithmetic)
     except (TypeError, ValueError) as error:
         raise CaseError(f"{path}: {error}") from error
 

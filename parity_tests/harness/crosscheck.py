@@ -29,6 +29,7 @@ from parity_tests.harness.judging.selection import (
     select_samples,
 )
 from parity_tests.harness.numbers import devices
+from parity_tests.harness.numbers.contracts import Arithmetic
 from parity_tests.harness.oracle.oracle import OracleError
 from parity_tests.harness.report.environment import environment
 from parity_tests.harness.report.progress import shown
@@ -91,6 +92,7 @@ def crosscheck(
     device: str | torch.device = "cpu",
     seed: int = 0,
     limits: Mapping[str, str] | None = None,
+    arithmetic: Arithmetic | None = None,
     name: str | None = None,
     quick: bool = False,
     budget: float | None = None,
@@ -118,6 +120,9 @@ def crosscheck(
         limits: checks that every candidate is known to fail, each with the reason; they must fail. By default what its
             author declared by PyTorch's own means (no `jvp`, no vmap rule, `once_differentiable`) and what PyTorch
             lacks, each for the checks that it is about. A report passes only if a derivative of each was judged.
+        arithmetic: what every candidate rounds in the 16-bit formats, an `Arithmetic`; one of several may have its own:
+            `Candidate(f, arithmetic=...)`. Values and first derivatives are then held to it. By default a result may be
+            off as if every operation was rounded, and is SUSPECT if its error does not look like rounding.
         name: the candidate's name in the report; by default its own.
         quick: judge at a few samples, and, unless `checks` and `dtypes` say otherwise, by the cheap checks in float64
             and bfloat16. The report's `skipped` says what was left out.
@@ -137,8 +142,7 @@ def crosscheck(
         TypeError, ValueError: an argument that cannot be used.
         OracleError: the JAX function fails to run or does not fit its signature, so it cannot judge.
     """
-    hints.check_limits(limits, CHECKS)
-    candidates = _candidates(candidate, name, limits)
+    candidates = as_candidates(_calls(candidate, name), limits, arithmetic)
     spec = _spec(spec, inputs)
     hints.check_contracts(spec, [each.name for each in candidates])
     device = _device_to_judge_on(device, budget)
@@ -213,15 +217,15 @@ def _sent(plan: Plan, quick: bool) -> Calls:
     )
 
 
-def _candidates(candidate: Callables, name: str | None, limits: Mapping[str, str] | None) -> list[AnyCandidate]:
+def _calls(candidate: Callables, name: str | None) -> Mapping[str, Callable | AnyCandidate]:
     if isinstance(candidate, Sequence):
         candidate = named(candidate)
     if not isinstance(candidate, Mapping):
-        return [as_candidate(candidate, name or name_of(candidate), limits)]
+        return {name or name_of(candidate): candidate}
     if name is not None:
         raise TypeError("crosscheck: several candidates have their own names; leave name out")
     hints.check_names(candidate)
-    return [as_candidate(call, each, limits) for each, call in candidate.items()]
+    return candidate
 
 
 def _spec(spec: OpSpec | Callable, inputs: str | Sequence[ArrayLike] | None) -> OpSpec:
@@ -260,14 +264,36 @@ def assert_parity(candidate: Callables, spec: OpSpec | Callable, **options: Any)
     return report
 
 
-def as_candidate(call: Callable | AnyCandidate, name: str, limits: Mapping[str, str] | None) -> AnyCandidate:
+def as_candidates(
+    calls: Mapping[str, Callable | AnyCandidate], limits: Mapping[str, str] | None, arithmetic: Arithmetic | None
+) -> list[AnyCandidate]:
+    """Callables by name as candidates, with what is stated of all of them.
+
+    Raises:
+        TypeError, ValueError: they are none, or what is stated cannot be used; the message has the remedy.
+    """
+    hints.check_limits(limits, CHECKS)
+    hints.check_arithmetic_of_all(arithmetic)
+    return [as_candidate(call, name, limits, arithmetic) for name, call in calls.items()]
+
+
+def as_candidate(
+    call: Callable | AnyCandidate,
+    name: str,
+    limits: Mapping[str, str] | None,
+    arithmetic: Arithmetic | None = None,
+) -> AnyCandidate:
     """A callable on tensors, or a candidate of another framework, under this name and with these limits.
+
+    `arithmetic`: that of a candidate which states none itself.
 
     Raises:
         TypeError: it is neither; the message has the remedy.
     """
     hints.check_candidate(call, name)
-    return call.named(name, limits) if _is_candidate(call) else Candidate(call, name, limits)
+    if not _is_candidate(call):
+        return Candidate(call, name, limits, arithmetic)
+    return call.named(name, limits, call.arithmetic or arithmetic)
 
 
 def _is_candidate(call: object) -> TypeIs[AnyCandidate]:

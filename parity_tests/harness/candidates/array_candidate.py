@@ -13,6 +13,7 @@ from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.own_arrays import Writes
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
+from parity_tests.harness.numbers.contracts import Arithmetic, check_arithmetic
 
 
 class ArrayCandidate(AnyCandidate):
@@ -29,9 +30,10 @@ class ArrayCandidate(AnyCandidate):
         jvp: (inputs..., tangents..., **params) -> the tangents of the outputs. None: it has no JVP.
         name: its name in reports; by default that of `forward`.
         limits: the checks that it is known to fail, each with the reason.
+        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
 
     Raises:
-        TypeError: a formula is no function.
+        TypeError: a formula is no function, or `arithmetic` is no `Arithmetic`.
     """
 
     framework = "NumPy"
@@ -43,11 +45,13 @@ class ArrayCandidate(AnyCandidate):
         jvp: Callable | None = None,
         name: str = "",
         limits: Mapping[str, str] | None = None,
+        arithmetic: Arithmetic | None = None,
     ) -> None:
         for what, formula in (("forward", forward), ("vjp", vjp), ("jvp", jvp)):
             if not callable(formula) and (formula is not None or what == "forward"):
                 raise TypeError(f"ArrayCandidate: {what} must be a function of arrays, got {type(formula).__name__}")
-        self.formulas, self.name, self.limits = (forward, vjp, jvp), name, limits
+        check_arithmetic(f"ArrayCandidate {name}".rstrip(), arithmetic)
+        self.formulas, self.name, self.limits, self.arithmetic = (forward, vjp, jvp), name, limits, arithmetic
         self.constants: Mapping[int, torch.Tensor | None] = {}
         self.params: Mapping[str, object] = {}
         self.returns: Outputs | None = None
@@ -58,16 +62,18 @@ class ArrayCandidate(AnyCandidate):
 
     def __reduce__(self) -> tuple:
         """Pickle the candidate by reference to its author's functions; see `isolation.by_name`."""
-        return ArrayCandidate, (*self.formulas, self.name, self.limits)
+        return ArrayCandidate, (*self.formulas, self.name, self.limits, self.arithmetic)
 
     @property
     def source(self) -> Callable:
         """The function that the author wrote."""
         return self.formulas[0]
 
-    def named(self, name: str, limits: Mapping[str, str] | None) -> ArrayCandidate:
-        """Return the same candidate under this name, with these limits."""
-        return ArrayCandidate(*self.formulas, name, limits)
+    def named(
+        self, name: str, limits: Mapping[str, str] | None, arithmetic: Arithmetic | None = None
+    ) -> ArrayCandidate:
+        """Return the same candidate under this name, with these limits, and this arithmetic if it is given."""
+        return ArrayCandidate(*self.formulas, name, limits, arithmetic or self.arithmetic)
 
     def bound(
         self,

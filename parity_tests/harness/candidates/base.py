@@ -17,6 +17,7 @@ from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.own_arrays import Writes
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import Refused
+from parity_tests.harness.numbers.contracts import Arithmetic
 
 Tensors = tuple[torch.Tensor, ...]
 MaybeTensors = tuple[torch.Tensor | None, ...]
@@ -48,6 +49,8 @@ class AnyCandidate(Protocol):
     Attributes:
         name: the name of the candidate in reports.
         limits: the checks that it is known to fail, each with the reason; `None`: those that it refuses itself.
+        arithmetic: what it rounds in the 16-bit formats, to which values and first derivatives are then held; `None`:
+            a result may be off as if every operation was rounded, and is SUSPECT if its error does not look like it.
         framework: the framework's name in messages; checks about PyTorch run where it is "torch".
         batch_axes: the axes of an input along which the check `vmap` batches.
     """
@@ -55,6 +58,7 @@ class AnyCandidate(Protocol):
     name: str
     limits: Mapping[str, str] | None
     framework: str
+    arithmetic: Arithmetic | None = None
     batch_axes: tuple[int, ...] = (0,)
 
     @property
@@ -62,8 +66,8 @@ class AnyCandidate(Protocol):
         """The callable that the author wrote, for names and reproducers."""
         ...
 
-    def named(self, name: str, limits: Mapping[str, str] | None) -> Self:
-        """Return the same candidate under this name, with these limits."""
+    def named(self, name: str, limits: Mapping[str, str] | None, arithmetic: Arithmetic | None = None) -> Self:
+        """Return the same candidate under this name, with these limits, and this arithmetic if it is given."""
         ...
 
     def bound(

@@ -11,6 +11,7 @@ import torch
 from parity_tests.harness.candidates.base import AnyCandidate, Tensors
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.own_arrays import Writes
+from parity_tests.harness.numbers.contracts import Arithmetic, check_arithmetic
 
 
 @dataclass(frozen=True)
@@ -20,20 +21,24 @@ class BoundCandidate(AnyCandidate):
     call: Callable
     name: str = ""
     limits: Mapping[str, str] | None = None
+    arithmetic: Arithmetic | None = None
     constants: Mapping[int, torch.Tensor | None] = field(default_factory=dict, repr=False)
     params: Mapping[str, object] = field(default_factory=dict, repr=False)
     returns: Outputs | None = field(default=None, repr=False)
     arranged: Callable[[Sequence], Sequence] | None = field(default=None, repr=False)
     writes: Writes | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        check_arithmetic(f"{type(self).__name__} {self.name}".rstrip(), self.arithmetic)
+
     @property
     def source(self) -> Callable:
         """The function that the author wrote."""
         return self.call
 
-    def named(self, name: str, limits: Mapping[str, str] | None) -> Self:
-        """Return the same candidate under this name, with these limits."""
-        return replace(self, name=name, limits=limits)
+    def named(self, name: str, limits: Mapping[str, str] | None, arithmetic: Arithmetic | None = None) -> Self:
+        """Return the same candidate under this name, with these limits, and this arithmetic if it is given."""
+        return replace(self, name=name, limits=limits, arithmetic=arithmetic or self.arithmetic)
 
     def bound(
         self,

@@ -24,6 +24,7 @@ from parity_tests.harness.candidates.transformed import TransformedCandidate
 from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.language.jaxprs import has_custom_vjp
 from parity_tests.harness.numbers import conversion
+from parity_tests.harness.numbers.contracts import Arithmetic, check_arithmetic
 from parity_tests.harness.numbers.numerics import jax_missing, pinned_jax
 
 Arrays = tuple[jax.Array, ...]
@@ -67,12 +68,14 @@ class JaxCandidate(TransformedCandidate):
         returns: what the operator returns, if that is more than a tuple of numbers; the harness finds out.
         limits: the checks that it is known to fail, each with the reason. `None`: where it has no rule of its own
             (forward mode of a `custom_vjp`, ...).
+        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
         programs: what has been compiled of it, for all checks; see `jax_programs`.
     """
 
     call: Callable
     name: str = ""
     limits: Mapping[str, str] | None = None
+    arithmetic: Arithmetic | None = None
     returns: Outputs | None = None
     programs: Programs = field(default_factory=Programs, repr=False, compare=False)
 
@@ -86,14 +89,15 @@ class JaxCandidate(TransformedCandidate):
     def __post_init__(self) -> None:
         if not callable(self.call):
             raise TypeError(f"JaxCandidate: needs a function of JAX arrays, got {type(self.call).__name__}")
+        check_arithmetic(f"JaxCandidate {self.name}".rstrip(), self.arithmetic)
 
     def __reduce__(self) -> tuple:
         """Pickle the candidate without its compiled programs; see `isolation.by_name`."""
-        return JaxCandidate, (self.call, self.name, self.limits)
+        return JaxCandidate, (self.call, self.name, self.limits, self.arithmetic)
 
-    def named(self, name: str, limits: Mapping[str, str] | None) -> JaxCandidate:
-        """Return the same candidate under this name, with these limits."""
-        return JaxCandidate(self.call, name, limits)
+    def named(self, name: str, limits: Mapping[str, str] | None, arithmetic: Arithmetic | None = None) -> JaxCandidate:
+        """Return the same candidate under this name, with these limits, and this arithmetic if it is given."""
+        return JaxCandidate(self.call, name, limits, arithmetic or self.arithmetic)
 
     def bound(
         self,

@@ -45,11 +45,13 @@ class MLXCandidate(BoundCandidate, TransformedCandidate):
         call: (inputs..., **params) -> array or tuple of arrays. The inputs are `mx.array`s in the judged format.
         name: its name in reports; by default that of `call`.
         limits: the checks that it is known to fail, each with the reason; `None`: those for which MLX has no rule.
+        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
     """
 
     framework = "MLX"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not callable(self.call):
             raise TypeError(f"MLXCandidate: needs a function of MLX arrays, got {type(self.call).__name__}")
 

@@ -39,7 +39,7 @@ class Recorder(Candidate):
     """A candidate whose `last` is its last call from outside; None if the numbers of that call cannot be read."""
 
     def __init__(self, candidate: Candidate) -> None:
-        super().__init__(candidate.call, candidate.name, candidate.limits)
+        super().__init__(candidate.call, candidate.name, candidate.limits, candidate.arithmetic)
         self.given, self.constants, self.params = candidate.given, candidate.constants, candidate.params
         self.returns, self.arranged = candidate.returns, candidate.arranged
         self.last: Call | None = None

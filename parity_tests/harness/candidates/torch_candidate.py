@@ -25,6 +25,7 @@ from parity_tests.harness.candidates.torch_graphs import (
 from parity_tests.harness.candidates.torch_leaves import accumulate, laid_out, leaves_of
 from parity_tests.harness.candidates.torch_modules import evaluated, with_parameters
 from parity_tests.harness.candidates.torch_refusals import CHECKPOINTED, NESTED_FORWARD, BadOutput, Refused, refusals
+from parity_tests.harness.numbers.contracts import Arithmetic, check_arithmetic
 
 
 class Candidate(AnyCandidate):
@@ -33,16 +34,25 @@ class Candidate(AnyCandidate):
     Args:
         call: the callable: a function, an `autograd.Function.apply`, an operator; or an `nn.Module`, whose parameters,
             in the order of `named_parameters`, are inputs after those of its `forward` if the spec has so many.
-        name: its name in reports.
+        name: its name in reports; by default that of `call`.
         limits: the checks that it is known to fail, each with the reason; a limit that does not hold is a failure.
             `None`: those that its author declares by PyTorch's own means (no `jvp`, no vmap rule, ...), and what
             PyTorch's operators lack themselves (a format, forward mode of a gradient).
+        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
     """
 
-    def __init__(self, call: Callable, name: str, limits: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        call: Callable,
+        name: str = "",
+        limits: Mapping[str, str] | None = None,
+        arithmetic: Arithmetic | None = None,
+    ) -> None:
         if not callable(call):
             raise TypeError(f"candidate {name!r} must be callable on tensors, got {type(call).__name__}")
+        check_arithmetic(f"Candidate {name}".rstrip(), arithmetic)
         self.given, self.call, self.name, self.limits = call, with_parameters(call), name, limits
+        self.arithmetic = arithmetic
         self.constants: Mapping[int, torch.Tensor | None] = {}
         self.params: Mapping[str, object] = {}
         self.returns: Outputs | None = None
@@ -54,16 +64,16 @@ class Candidate(AnyCandidate):
 
     def __reduce__(self) -> tuple:
         """Pickle the candidate by reference to its author's function; see `isolation.by_name`."""
-        return Candidate, (self.source, self.name, self.limits)
+        return Candidate, (self.source, self.name, self.limits, self.arithmetic)
 
     @property
     def source(self) -> Callable:
         """The callable that the author wrote, for names and reproducers."""
         return self.given
 
-    def named(self, name: str, limits: Mapping[str, str] | None) -> Candidate:
-        """Return the same candidate under this name, with these limits."""
-        return Candidate(self.source, name, limits)
+    def named(self, name: str, limits: Mapping[str, str] | None, arithmetic: Arithmetic | None = None) -> Candidate:
+        """Return the same candidate under this name, with these limits, and this arithmetic if it is given."""
+        return Candidate(self.source, name, limits, arithmetic or self.arithmetic)
 
     def with_constants(self, constants: Mapping[int, torch.Tensor | None]) -> Candidate:
         """Return the same candidate, bound to these constants."""
@@ -85,7 +95,7 @@ class Candidate(AnyCandidate):
 
     def through(self, call: Callable) -> Candidate:
         """Return a candidate that calls this function instead, bound to nothing; its gradients are got alike."""
-        candidate = Candidate(call, self.name, self.limits)
+        candidate = Candidate(call, self.name, self.limits, self.arithmetic)
         candidate._by_backward = self._by_backward
         return candidate
 

@@ -33,11 +33,13 @@ class WarpCandidate(BoundCandidate):
             `wp.array`s in the format that is judged, on its device; kernels that take `dtype=Any` run in all of them.
         name: its name in reports; by default that of `call`.
         limits: the checks that it is known to fail, each with the reason.
+        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
     """
 
     framework = "Warp"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not callable(self.call) or isinstance(self.call, wp.Kernel):
             kind = type(self.call).__name__
             raise TypeError(f"WarpCandidate: needs a function that launches kernels and returns arrays, got {kind}")

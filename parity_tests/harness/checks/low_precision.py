@@ -98,7 +98,7 @@ def _explained(
 
     `evidence`: how many of its entries are evidence.
     """
-    statable = trial.oracle.spec.arithmetic is None
+    statable = trial.candidate.arithmetic is None
     for result in (each for each in results if each.name in of):
         f = result.comparison
         if result.is_inside_float32 and not f.oracle.any():
@@ -167,7 +167,7 @@ def _suspicion_elsewhere(result: RoundedResult, left_out: np.ndarray) -> Suspici
         runs = [run - f.oracle for run in result.runs_beside_others]
         errors = Errors.of(np.where(known, error, np.nan), runs, spacing)
         found += scores(errors, named, trial.precision, 0, MARGIN_BESIDE)
-    if trial.oracle.spec.arithmetic is None and result.is_nearly_inside_float32:
+    if trial.candidate.arithmetic is None and result.is_nearly_inside_float32:
         found += _of_the_few_beyond(result, named, left_out)
     beyond = tuple(score for score in sorted(found, key=lambda score: -score.value) if score.value > 1)
     if not beyond:

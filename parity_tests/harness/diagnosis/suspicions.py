@@ -20,7 +20,7 @@ _EDGES = (-64.0, -16.0, -4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 16.0, 6
 _EXPLAINED = 0.5  # of an error's square: a term that explains as much names the cause
 TO_DO = (
     "judge the candidate in float32, if it exists there; else look at these entries and terms, or state what the "
-    "candidate rounds: OpSpec(arithmetic=Arithmetic(...))"
+    "candidate rounds: crosscheck(..., arithmetic=Arithmetic(...)), or in a case file arithmetic = Arithmetic(...)"
 )
 
 

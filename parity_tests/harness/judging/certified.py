@@ -124,7 +124,7 @@ class CertifiedOracle:
                 before.oracle.without_cached_values() if before and not every[0].constants else Oracle(spec, every[0])
             )
             _check_memory(self.oracle, every[0])
-            check_names_of_results(self.oracle, every[0])
+            check_names_of_results(self.oracle)
             axes = every[0].sizes
             always_empty = tuple(a for a in axes if not any(s.sizes.get(a) for s in every))
             reasons = [why_not_judged(self.oracle, sample) for sample in every]
@@ -156,7 +156,7 @@ class CertifiedOracle:
         return tuple(map(Note, lines))
 
     def _why_not_a_function(self, every: Sequence[Sample]) -> str | None:
-        """Why the primal is no function, by two samples; `CandidateRows.row` looks where a candidate disagrees."""
+        """Why the primal is no function, by two samples; `candidate_rows.row_of` looks where a candidate disagrees."""
         for sample in [every[0], *(s for s in every[1:] if s.name == "long_axes")]:
             reason = not_a_function(self.oracle.at(sample), sample)
             if reason is not None:
@@ -236,7 +236,7 @@ def why_not_judged(oracle: Oracle, sample: Sample) -> str | None:
         OracleError: the inputs cannot be drawn, or the primal does not run where no axis is empty.
         NotFloat64: the primal computes in a lower precision.
     """
-    empty = 0 in sample.sizes.values()
+    empty = sample.has_empty_axis
     if not empty:
         with drawing(oracle.spec):
             sample.primals(sample.differentiated(oracle.spec.names))
@@ -333,7 +333,7 @@ def _certificate(
         except NoRule as error:
             return Certificate(replace(row, verdict=Verdict.UNRESOLVED, reason=str(error)))
         except Exception as error:
-            if isinstance(error, NotFloat64 | OracleError) and 0 not in sample.sizes.values():
+            if isinstance(error, NotFloat64 | OracleError) and not sample.has_empty_axis:
                 raise
             raised.append((sample, where_of(error)))
             continue

@@ -11,6 +11,7 @@ import torch
 
 from parity_tests.harness.judging.remedies import NOT_JAX
 from parity_tests.harness.names import one_of
+from parity_tests.harness.numbers.contracts import check_arithmetic
 from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.specs.spec_kinds import check_text
@@ -50,6 +51,14 @@ def check_names(candidates: Mapping) -> None:
     for name in candidates:
         if not isinstance(name, str) or not name:
             raise TypeError(f'the keys of candidates must be their names, such as {{"mine": f}}, got {name!r}')
+
+
+def check_arithmetic_of_all(arithmetic: object) -> None:
+    """Raise a TypeError if what is stated of the roundings of every candidate is no `Arithmetic`."""
+    if isinstance(arithmetic, Mapping):
+        example = 'candidates = {"mine": Candidate(f, arithmetic=Arithmetic("float32"))}'
+        raise TypeError(f"arithmetic must be one Arithmetic, of every candidate; give each its own: {example}")
+    check_arithmetic("every candidate", arithmetic)
 
 
 def check_contracts(spec: OpSpec, candidates: Collection[str]) -> None:

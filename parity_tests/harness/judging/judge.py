@@ -9,13 +9,15 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.triton_interpreter import unseen_by_interpreter
 from parity_tests.harness.checks import Check
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.judging.candidate_rows import CandidateRows, History
+from parity_tests.harness.judging.candidate_rows import row_of, rows_of
 from parity_tests.harness.judging.certified import Oracles, only_real
 from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.judging.resume import key_of
+from parity_tests.harness.judging.turn import History, Turn
 from parity_tests.harness.numbers import devices
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.oracle.names_of_results import check_stored
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.report.results import ORACLE, Event, Note
 
@@ -27,7 +29,8 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
     candidate that is not built, first; and a note for each sample that is not judged. `Report.collect` takes them.
 
     Raises:
-        OracleError: the primal does not run, does not fit its signature, or is not a function of float64.
+        OracleError: the primal does not run, does not fit its signature, or is not a function of float64; or a
+            candidate's `Arithmetic` stores what the oracle has no name for.
     """
     for candidate in plan.candidates:
         if isinstance(candidate, NotBuilt):
@@ -35,6 +38,7 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
     if plan.candidates and not plan.present:
         return  # an oracle that has nobody to judge; without any candidate it is the one that is asked about
     oracles = plan.oracles or Oracles(plan.spec, plan.device, plan.seed, plan.samples)
+    _check_stored(plan, oracles)
     uncertified = yield from _certificates(plan, oracles)
     for candidate in plan.present:
         history = History()
@@ -49,11 +53,22 @@ def judge(plan: Plan) -> Generator[Event, None, None]:
                     yield replace(blank, verdict=verdict, reason=reason, listed=listed, declared=listed)
             elif checks:
                 certified_oracle, without = oracles.certified_oracle(precision.double), uncertified[precision.double]
-                rows = CandidateRows(plan, candidate, certified_oracle.oracle, precision, history)
-                yield from rows.events(checks, certified_oracle.cases, without)
+                turn = Turn(plan, candidate, certified_oracle.oracle, precision, history)
+                yield from rows_of(turn, checks, certified_oracle.cases, without)
     unseen = unseen_by_interpreter() if any(c.framework == "torch" for c in plan.present) else None
     if unseen is not None:
         yield Note(unseen)
+
+
+def _check_stored(plan: Plan, oracles: Oracles) -> None:
+    """Check that the intermediates exist which candidates say that they store."""
+    stating = [candidate for candidate in plan.present if candidate.arithmetic is not None]
+    for kind in plan.kinds if stating else ():
+        if only_real(plan.spec, kind) is None and (cases := oracles.certified_oracle(kind).cases):
+            oracle = oracles.certified_oracle(kind).oracle.at(cases[0])
+            with pinned():
+                for candidate in stating:
+                    check_stored(oracle, cases[0], candidate.name, candidate.arithmetic)
 
 
 def _unknown(
@@ -65,10 +80,8 @@ def _unknown(
         row = plan.earlier.rows.get((candidate, check.name, precision.name))
         if row is None:
             checks.append(check)
-            continue
-        if row.verdict in (Verdict.MISMATCH, Verdict.ERROR):
-            history.failed.add(check.name, check.rests_on, precision)
-        history.compared |= {check.name} if row.comparisons else set()
+        else:
+            history.add(row, check, precision)
     return checks
 
 
@@ -84,8 +97,12 @@ def _fixed(plan: Plan, oracles: Oracles, candidate: str, precision: Precision) -
     inapplicable = only_real(plan.spec, precision.double)
     if inapplicable is not None:
         return Verdict.SKIPPED, inapplicable
-    unusable = oracles.certified_oracle(precision.double).unusable
-    return None if unusable is None else (Verdict.UNRESOLVED, unusable)
+    certified_oracle = oracles.certified_oracle(precision.double)
+    if certified_oracle.unusable is not None:
+        return Verdict.UNRESOLVED, certified_oracle.unusable
+    if certified_oracle.oracle.is_complex and precision.complex_name is None:
+        return Verdict.SKIPPED, f"complex numbers take part, and {precision.name} has none"
+    return None
 
 
 def _certificates(plan: Plan, oracles: Oracles) -> Generator[Event, None, dict[Precision, dict[str, str]]]:
@@ -126,7 +143,7 @@ def judge_at(plan: Plan) -> Iterator[Event]:
     everywhere = {"large": True, "generic": False, "kernel_sized": False, "whole": sample.whole}
     check, precision = replace(plan.checks[0], **everywhere), plan.precisions[0]
     with pinned():
-        rows = CandidateRows(plan, plan.present[0], Oracle(plan.spec, sample), precision, History())
-        row, notes = rows.row(check, [sample], shrink=False)
+        turn = Turn(plan, plan.present[0], Oracle(plan.spec, sample), precision)
+        row, notes = row_of(turn, check, [sample], shrink=False)
     yield from notes
     yield row

@@ -96,7 +96,7 @@ def _outcome_of(check: Check, trial: Trial) -> Outcome:
 
 
 def _end(error: BaseException, sample: Sample) -> End:
-    empty = 0 in sample.sizes.values()
+    empty = sample.has_empty_axis
     if isinstance(error, NotApplicable):
         return End.INAPPLICABLE
     if isinstance(error, Refused):

@@ -18,6 +18,7 @@ from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.resume import Earlier
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numbers import devices
+from parity_tests.harness.numbers.contracts import THROUGHOUT
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.samples import Sample, samples
@@ -66,7 +67,10 @@ class LastFailed:
 
 @dataclass(frozen=True)
 class Plan:
-    """A spec and candidates, and the checks, formats, device and seed by which they are judged."""
+    """A spec and candidates, and the checks, formats, device and seed by which they are judged.
+
+    The alias `OpSpec(arithmetic=...)` is the arithmetic of each candidate that states none itself.
+    """
 
     spec: OpSpec
     candidates: Sequence[AnyCandidate | NotBuilt]
@@ -84,6 +88,16 @@ class Plan:
     earlier: Earlier = field(default_factory=Earlier)  # what processes before this one have found out
     shrink_seconds: float = field(default_factory=_SHRINK_SECONDS.get)  # for one failure; see `shrinking_for`
     last_failed: LastFailed | None = None  # to be judged first, or alone; None for the usual order
+
+    def __post_init__(self) -> None:
+        if self.spec.arithmetic is not None:
+            held = [c if isinstance(c, NotBuilt) or c.arithmetic else self._of_alias(c) for c in self.candidates]
+            object.__setattr__(self, "candidates", held)
+
+    def _of_alias(self, candidate: AnyCandidate) -> AnyCandidate:
+        stated = self.spec.arithmetic
+        arithmetic = stated.get(candidate.name, THROUGHOUT) if isinstance(stated, Mapping) else stated
+        return candidate.named(candidate.name, candidate.limits, arithmetic)
 
     @property
     def certificates(self) -> tuple[str, ...]:

@@ -1,13 +1,26 @@
-"""The update of a row by the findings of a check at one more sample."""
+"""The update of a row by what a check found at one more sample."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from parity_tests.harness.findings import Comparison, Convention, Explanation, Finding, LostDigits, Proof
+from parity_tests.harness.judging.outcome import Outcome
+from parity_tests.harness.judging.titles import extent_of
 from parity_tests.harness.numbers.contracts import INSIDE_FLOAT32, THROUGHOUT
 from parity_tests.harness.report.results import Row
+
+
+def with_outcome(row: Row, outcome: Outcome) -> Row:
+    """A row, and what was found on one more sample, which it names if it is the largest so far."""
+    row, sample = with_findings(row, outcome.findings), outcome.trial.sample
+    if not outcome.findings or sample.entries <= row.numbers:
+        return row
+    oracle = outcome.trial.oracle
+    whole = sum(math.prod(x.shape) for x in oracle.spec.given_size)
+    return replace(row, largest=extent_of(sample, oracle), numbers=sample.entries, of_numbers=whole)
 
 
 def with_findings(row: Row, findings: Sequence[Finding]) -> Row:

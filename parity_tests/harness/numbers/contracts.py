@@ -56,6 +56,12 @@ INSIDE_FLOAT32 = Arithmetic("float32")
 THROUGHOUT = Arithmetic("format")
 
 
+def check_arithmetic(whose: str, arithmetic: object) -> None:
+    """Raise a TypeError if what is stated of a candidate's roundings is no `Arithmetic`, nor None."""
+    if arithmetic is not None and not isinstance(arithmetic, Arithmetic):
+        raise TypeError(f'{whose}: arithmetic must be an Arithmetic, such as Arithmetic("float32"), got {arithmetic!r}')
+
+
 class Storing(Protocol):
     """Knows which intermediates of a program are rounded to a format other than the one that it is computed in."""
 

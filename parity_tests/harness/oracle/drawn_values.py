@@ -44,7 +44,7 @@ class DrawnValues:
         samples = entries = nan = 0
         examples: list[tuple[Oracle, Sample]] = []
         for sample in cases:
-            if 0 in sample.sizes.values() and not always_empty:
+            if sample.has_empty_axis and not always_empty:
                 continue
             try:
                 at = oracle.at(sample)

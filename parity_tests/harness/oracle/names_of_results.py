@@ -5,19 +5,16 @@ The names of outputs may be the keys of what the primal returns, so that only th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from parity_tests.harness.language import jaxprs
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.names import CHECKS
+from parity_tests.harness.numbers.contracts import Arithmetic
 from parity_tests.harness.oracle.oracle import Oracle, OracleError
 from parity_tests.harness.specs.samples import Sample
 
 
-def check_names_of_results(oracle: Oracle, sample: Sample) -> None:
+def check_names_of_results(oracle: Oracle) -> None:
     """Check that `conventions` names inputs and outputs, and `equations` what some check compares.
-
-    And that `arithmetic` names outputs, or what the programs at a sample name by `checkpoint_name`.
 
     Raises:
         OracleError: one of them does not; the message has the names that there are.
@@ -41,7 +38,6 @@ def check_names_of_results(oracle: Oracle, sample: Sample) -> None:
                 f"{spec.name}: equations names {name!r}; the results are {', '.join(first_order)}, and those of "
                 f'second order are written with their map, such as "vjp_of_vjp/{results["vjp_of_vjp"][0]}"'
             )
-    _check_stored(oracle, sample)
 
 
 def stored_names(oracle: Oracle, sample: Sample) -> tuple[str, ...]:
@@ -53,14 +49,18 @@ def stored_names(oracle: Oracle, sample: Sample) -> tuple[str, ...]:
     return (*oracle.outputs, *sorted(named - set(oracle.outputs)))
 
 
-def _check_stored(oracle: Oracle, sample: Sample) -> None:
-    spec = oracle.spec
-    contracts = spec.arithmetic.values() if isinstance(spec.arithmetic, Mapping) else [spec.arithmetic]
-    stated = [name for contract in contracts if contract is not None for name in contract.stored]
+def check_stored(oracle: Oracle, sample: Sample, candidate: str, arithmetic: Arithmetic | None) -> None:
+    """Check that the arithmetic of a candidate names outputs, or what the programs at a sample name.
+
+    Raises:
+        OracleError: it does not; the message has the names that there are.
+    """
+    stated = () if arithmetic is None else arithmetic.stored
     known = stored_names(oracle, sample) if stated else ()
     for name in stated:
         if name not in known:
             raise OracleError(
-                f"{spec.name}: arithmetic names {name!r} as stored; the outputs and named intermediates are "
-                f"{', '.join(known)} (jax.ad_checkpoint.checkpoint_name names one in the primal or a formula)"
+                f"candidate {candidate!r}: arithmetic names {name!r} as stored; the outputs and named intermediates of "
+                f"{oracle.spec.name} are {', '.join(known)} (jax.ad_checkpoint.checkpoint_name names one in the primal "
+                "or a formula)"
             )

@@ -96,6 +96,11 @@ class Sample:
         return tuple(name for i, name in enumerate(names) if i not in self.constants)
 
     @property
+    def has_empty_axis(self) -> bool:
+        """True if the size of an axis is 0."""
+        return 0 in self.sizes.values()
+
+    @property
     def entries(self) -> int:
         """The number of entries of all inputs together."""
         constants = sum(x.size for x in self.constants.values() if x is not None)

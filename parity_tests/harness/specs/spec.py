@@ -44,6 +44,7 @@ from parity_tests.harness.specs.spec_kinds import (
     check_kinds,
     check_optional,
     dtype_name,
+    warn_of_alias,
 )
 
 ArrayLike = np.ndarray | jax.Array | torch.Tensor
@@ -121,9 +122,8 @@ class OpSpec:
             right, and reported as a convention.
         accurate: True if a result that has lost digits is wrong, although the oracle's formula loses as many, where the
             problem does not force anybody to lose them. Otherwise it is only reported: LOSES DIGITS.
-        arithmetic: what a candidate rounds in the 16-bit formats: an `Arithmetic`, or one by name for each of several
-            candidates. Values and first derivatives are then held to it. By default a result may be off as if every
-            operation was rounded, and is SUSPECT if its error does not look like rounding.
+        arithmetic: deprecated: what the candidates round in the 16-bit formats, or one by name for each of several;
+            see `crosscheck(..., arithmetic=...)` and `Candidate`.
         equations: where a result is derived, for messages: {"k_bar": "equation (11) in derivation/attn.md"}.
 
     Raises:
@@ -201,6 +201,7 @@ class OpSpec:
                 f"OpSpec {self.name}: no input is differentiated{remedy}; an operator without one has no derivative"
             )
         check_optional(self.name, names, self.optional, moving)
+        warn_of_alias(self)
 
     @classmethod
     def from_torch(
@@ -346,10 +347,6 @@ class OpSpec:
     def params_have_sizes(self) -> bool:
         """True if a keyword parameter depends on the size of an axis."""
         return bool(axis_sizes(self.params))
-
-    def contract_of(self, candidate: str) -> Arithmetic | None:
-        """Return the contract that a candidate of this name is held to; None if none is stated."""
-        return self.arithmetic.get(candidate) if isinstance(self.arithmetic, Mapping) else self.arithmetic
 
     @property
     def drawn_from(self) -> tuple[Domain, ...]:

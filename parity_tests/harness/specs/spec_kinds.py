@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,10 @@ FORMULAS = ("vjp", "jvp", "vjp_of_vjp", "jvp_of_vjp", "vjp_of_jvp", "jvp_of_jvp"
 LARGEST = sys.float_info.max
 MOST_AXES = 8  # named axes: `samples` has this many distinct sizes
 MOST_ENTRIES = 2**26  # per array: half a gigabyte in float64, and the harness holds a dozen at once
+_OF_THE_CANDIDATE = (
+    "it is the candidate's: give crosscheck(..., arithmetic=Arithmetic(...)), in a case file "
+    "arithmetic = Arithmetic(...), or to one of several candidates Candidate(f, arithmetic=Arithmetic(...))"
+)
 _MAPPINGS = {
     "domains": '{"x": "positive"}',
     "params": '{"eps": 1e-5}',
@@ -58,8 +63,8 @@ def check_kinds(spec: Any) -> None:
         raise TypeError(f"{start}accurate must be True or False, got {spec.accurate!r}")
     contracts = spec.arithmetic.values() if isinstance(spec.arithmetic, Mapping) else [spec.arithmetic]
     if not all(isinstance(contract, Arithmetic) or spec.arithmetic is None for contract in contracts):
-        example = 'Arithmetic("float32"), or {"my_kernel": Arithmetic("float32")}'
-        raise TypeError(f"{start}arithmetic must be an Arithmetic, such as {example}, got {spec.arithmetic!r}")
+        example = f'Arithmetic("float32"), got {spec.arithmetic!r}'
+        raise TypeError(f"{start}arithmetic must be an Arithmetic, such as {example}; {_OF_THE_CANDIDATE}")
     inputs = spec.inputs
     if inputs is not None and (isinstance(inputs, str) or not isinstance(inputs, Sequence)):
         raise TypeError(f"{start}inputs must be a sequence of arrays; write inputs=(x,), got {type(inputs).__name__}")
@@ -76,6 +81,18 @@ def check_kinds(spec: Any) -> None:
         for name, text in getattr(spec, field).items():
             if not isinstance(text, str):
                 raise TypeError(f'{start}{field}["{name}"] must be text, got {text!r}')
+
+
+def warn_of_alias(spec: Any) -> None:
+    """Warn of `OpSpec(arithmetic=...)` at the line that calls `OpSpec` or `OpSpec.from_torch`; not of a copy."""
+    if spec.arithmetic is None:
+        return
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("parity_tests.harness.specs"):
+        frame, level = frame.f_back, level + 1
+    if frame.f_globals.get("__name__") != "dataclasses":  # replace, which has the alias from another spec
+        text = f"OpSpec {spec.name}: arithmetic is deprecated here; {_OF_THE_CANDIDATE}"
+        warnings.warn(text, DeprecationWarning, stacklevel=level)
 
 
 def _check_mapping(start: str, field: str, value: object, example: str) -> None:

@@ -230,6 +230,11 @@ def test_a_dataclass_in_a_case(case):
             id="limits",
         ),
         pytest.param(
+            RIGHT + 'arithmetic = {"square": "float32"}\n',
+            ": arithmetic must be one Arithmetic, of every candidate; give each its own: candidates = ",
+            id="arithmetic",
+        ),
+        pytest.param(
             SPEC.replace("(n,m)->(n,m)", "(n,m)"),
             r", line 5: ValueError: signature '\(n,m\)' is not a gufunc signature",
             id="malformed signature",

@@ -15,7 +15,7 @@ from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.diagnosis import diagnosis, failures
 from parity_tests.harness.exceptions.explaining import explain, unexplained
-from parity_tests.harness.judging import candidate_rows, judge, reproducer
+from parity_tests.harness.judging import failing_rows, judge, reproducer
 from parity_tests.harness.report import html
 from parity_tests.suite.harness._ops import rows, unary_function
 from parity_tests.suite.marks import fast
@@ -37,10 +37,10 @@ def _report(**options) -> Report:
 
 
 EXPLANATIONS = [
-    pytest.param(candidate_rows, "fails_at", "shrinking", id="shrinking"),
+    pytest.param(failing_rows, "fails_at", "shrinking", id="shrinking"),
     pytest.param(failures, "entries", "shrinking", id="the entries of the smallest input"),
-    pytest.param(candidate_rows, "Reproducer", "the reproducer", id="the reproducer"),
-    pytest.param(candidate_rows, "explained", "the diagnosis", id="the diagnosis"),
+    pytest.param(failing_rows, "Reproducer", "the reproducer", id="the reproducer"),
+    pytest.param(failing_rows, "explained", "the diagnosis", id="the diagnosis"),
     pytest.param(failures, "arbitrate", "the third witness", id="the third witness"),
     pytest.param(failures, "_heat", "the heat map of x_bar", id="the heat map"),
     pytest.param(diagnosis, "pattern", "the pattern of x_bar", id="the pattern"),

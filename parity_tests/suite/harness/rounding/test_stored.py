@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import jax
@@ -11,7 +12,22 @@ import pytest
 import torch
 from jax.ad_checkpoint import checkpoint_name
 
-from gradparity import Arithmetic, OpSpec, OracleError, Verdict, crosscheck
+import gradparity
+from gradparity import (
+    Arithmetic,
+    ArrayCandidate,
+    Candidate,
+    JaxCandidate,
+    OpSpec,
+    OracleError,
+    Verdict,
+    crosscheck,
+)
+from parity_tests.catalog.engine_candidate import EngineCandidate
+from parity_tests.cli.case_file import CaseError, load_case
+from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.harness.isolation.by_name import pickled
+from parity_tests.harness.judging.plan import Plan
 from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
@@ -119,20 +135,118 @@ def _rounded_once(x):
     return x.float().tanh().to(x.dtype)
 
 
-def _spec(arithmetic=None):
-    return OpSpec("tanh", jnp.tanh, "(n)->(n)", dtypes=["bfloat16"], arithmetic=arithmetic)
+SPEC = OpSpec("tanh", jnp.tanh, "(n)->(n)", dtypes=["bfloat16"])
+INSIDE = Arithmetic("float32")
+CANDIDATES = {"right": _rounded_once, "slight": _Slight.apply}
+HELD = {"right": Candidate(_rounded_once, arithmetic=INSIDE), "slight": Candidate(_Slight.apply, arithmetic=INSIDE)}
+
+
+def _deprecated(arithmetic):
+    """A specification by the alias, which warns of this line."""
+    with pytest.warns(DeprecationWarning, match=r"OpSpec tanh: .* give crosscheck\(\.\.\., arithmetic=") as warned:
+        spec = OpSpec("tanh", jnp.tanh, "(n)->(n)", dtypes=["bfloat16"], arithmetic=arithmetic)
+    assert [warning.filename for warning in warned] == [__file__]
+    return spec
+
+
+def _verdicts(candidates, spec=SPEC, **options):
+    report = crosscheck(candidates, spec, checks=["forward", "vjp"], progress=False, **options)
+    return {(row.candidate, row.check): row.verdict for row in report.rows if row.candidate in CANDIDATES}
+
+
+CONVICTED = {
+    ("right", "forward"): Verdict.PASS,
+    ("right", "vjp"): Verdict.PASS,
+    ("slight", "forward"): Verdict.PASS,
+    ("slight", "vjp"): Verdict.MISMATCH,
+}
+LENIENT = dict.fromkeys(CONVICTED, Verdict.PASS)
 
 
 @pytest.mark.slow
 def test_a_stated_contract_convicts():
-    judged = {"checks": ["forward", "vjp"], "progress": False}
-    candidates = {"right": _rounded_once, "slight": _Slight.apply}
-    report = crosscheck(candidates, _spec(Arithmetic("float32")), **judged)
-    verdicts = {(row.candidate, row.check): row.verdict for row in report.rows}
-    assert verdicts["right", "forward"] is verdicts["right", "vjp"] is verdicts["slight", "forward"] is Verdict.PASS
-    assert verdicts["slight", "vjp"] is Verdict.MISMATCH
-    lenient = crosscheck(candidates, _spec({"right": Arithmetic("float32")}), **judged)
-    assert not [row for row in lenient.rows if row.verdict is Verdict.MISMATCH]
+    assert _verdicts(CANDIDATES) == LENIENT
+    assert _verdicts(CANDIDATES, arithmetic=INSIDE) == CONVICTED
+    assert _verdicts(HELD) == CONVICTED
+    assert _verdicts(CANDIDATES | {"right": HELD["right"]}) == LENIENT
+
+
+@pytest.mark.slow
+def test_what_a_candidate_states_counts_before_what_is_stated_of_all():
+    own = {"slight": Candidate(_Slight.apply, arithmetic=Arithmetic("format")), "right": _rounded_once}
+    assert _verdicts(own, arithmetic=INSIDE) == LENIENT
+
+
+@pytest.mark.slow
+def test_the_alias_of_a_specification_warns_and_judges_alike():
+    assert _verdicts(CANDIDATES, _deprecated(INSIDE)) == CONVICTED
+    assert _verdicts(CANDIDATES, _deprecated({"right": INSIDE})) == LENIENT
+    assert _verdicts(CANDIDATES, _deprecated({"slight": INSIDE})) == CONVICTED
+
+
+def test_the_alias_becomes_the_arithmetic_of_each_candidate_in_a_plan():
+    """A candidate that the alias does not name may round every operation, as before."""
+    spec = _deprecated({"right": INSIDE})
+    candidates = [Candidate(call, name) for name, call in CANDIDATES.items()]
+    candidates += [HELD["slight"].named("own", None), NotBuilt("absent", "why")]
+    plan = Plan(spec, candidates, [], [], "cpu", 0, lambda row: "")
+    stated = [candidate.arithmetic for candidate in plan.present]
+    assert stated == [INSIDE, Arithmetic("format"), INSIDE]
+    assert [candidate.name for candidate in plan.candidates] == ["right", "slight", "own", "absent"]
+    assert replace(plan, seed=1).candidates == plan.candidates
+
+
+def test_the_alias_warns_where_a_specification_is_made_and_not_of_its_copies():
+    spec = _deprecated(INSIDE)
+    assert replace(spec, name="copy").arithmetic == pickle.loads(pickled(spec, []))[0].arithmetic == INSIDE
+    with pytest.warns(DeprecationWarning, match="OpSpec tanh: arithmetic is deprecated here") as warned:
+        OpSpec.from_torch(torch.tanh, "(n)->(n)", arithmetic=INSIDE)
+    assert [warning.filename for warning in warned] == [__file__]
+
+
+def _jax(x):
+    return jnp.tanh(x)
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        Candidate(torch.tanh, arithmetic=INSIDE),
+        JaxCandidate(_jax, arithmetic=INSIDE),
+        ArrayCandidate(np.tanh, arithmetic=INSIDE),
+        EngineCandidate(_jax, "engine", arithmetic=INSIDE),
+    ],
+    ids=lambda candidate: type(candidate).__name__,
+)
+def test_every_candidate_keeps_its_arithmetic(candidate):
+    other = Arithmetic("format")
+    assert candidate.bound({}, {}).arithmetic == candidate.named("other", None).arithmetic == INSIDE
+    assert candidate.with_constants({}).arithmetic == INSIDE
+    assert candidate.named("other", None, other).arithmetic == other
+    (sent,) = pickle.loads(pickled(SPEC, [candidate]))[1]
+    assert sent.arithmetic == INSIDE
+
+
+@pytest.mark.parametrize(("kind", "library"), [("MLXCandidate", "mlx.core"), ("WarpCandidate", "warp")])
+def test_every_candidate_of_an_extra_keeps_its_arithmetic(kind, library):
+    pytest.importorskip(library)
+    candidate = getattr(gradparity, kind)(_jax, arithmetic=INSIDE)
+    assert candidate.bound({}, {}).arithmetic == candidate.named("other", None).arithmetic == INSIDE
+    with pytest.raises(TypeError, match=f"{kind} mine: arithmetic must be an Arithmetic"):
+        getattr(gradparity, kind)(_jax, "mine", arithmetic="float32")
+
+
+def test_a_case_file_states_an_arithmetic(tmp_path):
+    path = tmp_path / "case.py"
+    text = "import torch, jax.numpy as jnp\nfrom gradparity import Arithmetic, Candidate, OpSpec\n"
+    text += 'spec = OpSpec("tanh", jnp.tanh, "(n)->(n)")\n'
+    text += 'candidates = {"plain": torch.tanh, "own": Candidate(torch.tanh, arithmetic=Arithmetic("format"))}\n'
+    path.write_text(text + 'arithmetic = Arithmetic("float32")\n')
+    _, candidates = load_case(path)
+    assert [candidate.arithmetic for candidate in candidates] == [INSIDE, Arithmetic("format")]
+    path.write_text(text + 'arithmetic = "float32"\n')
+    with pytest.raises(CaseError, match=r"case.py: every candidate: arithmetic must be an Arithmetic, such as Arith"):
+        load_case(path)
 
 
 def test_a_contract_that_cannot_be_used():
@@ -144,9 +258,34 @@ def test_a_contract_that_cannot_be_used():
         Arithmetic("format", stored=("attn",))
     with pytest.raises(ValueError, match="omit operands"):
         Arithmetic("format", operands=True)
-    with pytest.raises(TypeError, match="arithmetic must be an Arithmetic, such as"):
-        _spec("float32")
+
+
+@pytest.mark.parametrize("kind", [Candidate, JaxCandidate, ArrayCandidate])
+def test_what_is_no_contract_is_refused_by_the_candidate(kind):
+    message = (
+        rf'^{kind.__name__} mine: arithmetic must be an Arithmetic, such as Arithmetic\("float32"\), got \'float32\'$'
+    )
+    with pytest.raises(TypeError, match=message):
+        kind(_jax, name="mine", arithmetic="float32")
+
+
+def test_what_is_no_contract_of_all_candidates_is_refused():
+    with pytest.raises(TypeError, match=r"every candidate: arithmetic must be an Arithmetic, such as"):
+        crosscheck(torch.tanh, SPEC, arithmetic="float32", progress=False)
+    with pytest.raises(TypeError, match=r"must be one Arithmetic, of every candidate; give each its own: "):
+        crosscheck(CANDIDATES, SPEC, arithmetic={"right": INSIDE}, progress=False)
+
+
+def test_a_contract_that_stores_what_nothing_is_named():
+    stored = Arithmetic(stored=("attn",))
+    candidates = {"right": torch.tanh, "mine": Candidate(torch.tanh, arithmetic=stored)}
+    message = r"^candidate 'mine': arithmetic names 'attn' as stored; the outputs and named .* of tanh are output \("
+    with pytest.raises(OracleError, match=message):
+        crosscheck(candidates, SPEC, progress=False)
+
+
+def test_an_alias_that_cannot_be_used():
+    with pytest.raises(TypeError, match=r"OpSpec tanh: arithmetic must be an Arithmetic, .* the candidate's: give"):
+        OpSpec("tanh", jnp.tanh, "(n)->(n)", arithmetic="float32")
     with pytest.raises(ValueError, match="arithmetic names the candidate 'other'; the candidates are mine"):
-        crosscheck({"mine": torch.tanh}, _spec({"other": Arithmetic()}), progress=False)
-    with pytest.raises(OracleError, match=r"arithmetic names 'attn' as stored; the outputs and named .* are output"):
-        crosscheck(torch.tanh, _spec(Arithmetic(stored=("attn",))), progress=False)
+        crosscheck({"mine": torch.tanh}, _deprecated({"other": Arithmetic()}), progress=False)
