@@ -31,6 +31,8 @@ from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
 
 _NAME = "gradparity::triton_launch"
+_ALIGNED = 64  # bytes, as PyTorch's storages are
+_APART = 2**20  # bytes between storages, so that who leaves one does not get to another
 _launches: weakref.WeakValueDictionary[int, Launch] = weakref.WeakValueDictionary()
 
 
@@ -101,19 +103,23 @@ class Launch:
         Raises:
             CannotConvert: there is none; or the launch computes something else this time.
         """
-        views, left = self._views(contents), set[int]()
+        left, results = set[int](), list[list[torch.Tensor]]()
 
         def every_result(*arrays: jax.Array) -> list[jax.Array]:
-            traced = [x if i in follow else None for i, x in enumerate(arrays)]
-            memory = Memory(views, traced, unwritten)
+            views = self._views(contents)
+            memory = Memory(views, [x if i in follow else None for i, x in enumerate(arrays)], unwritten)
             self._run(views, memory)
+            results.append(views)
             left.update(i for i in range(len(views)) if memory.is_unwritten(i))
             return [memory.traced(i) for i in range(len(views))]
 
-        closed = jax.make_jaxpr(every_result)(*(lifted(x.numpy()) for x in contents))
-        for x, y in zip(views, self.results(contents), strict=True):
-            if not np.array_equal(x.numpy(), y.numpy(), equal_nan=x.is_floating_point()):
-                raise CannotConvert("a kernel computes something else each time")
+        arrays = [lifted(x.numpy()) for x in contents]
+        closed, again = jax.make_jaxpr(every_result)(*arrays), jax.make_jaxpr(lambda *x: every_result(*x))(*arrays)
+        results.append(self.results(contents))
+        programs = [str(closed.jaxpr), *closed.consts], [str(again.jaxpr), *again.consts]
+        first, *others = results
+        if not _are_equal(*programs) or not all(_are_equal(first, other) for other in others):
+            raise CannotConvert("a kernel computes something else each time")
         return closed, left
 
     def _views(self, contents: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -122,16 +128,19 @@ class Launch:
         Raises:
             CannotConvert: two of them have other numbers at the same place.
         """
-        storages = {place.storage: torch.empty(place.nbytes, dtype=torch.uint8) for place in self._places}
-        views = []
+        starts, end = dict[int, int](), 0
+        for place in self._places:
+            if place.storage not in starts:
+                starts[place.storage] = end
+                end += -(-place.nbytes // _ALIGNED) * _ALIGNED + _APART
+        buffer, views = torch.empty(end, dtype=torch.uint8).untyped_storage(), []
         for place, x in zip(self._places, contents, strict=True):
             view = torch.empty(0, dtype=place.dtype)
-            view.set_(storages[place.storage].untyped_storage(), place.offset, place.shape, place.stride)
-            view.numpy()[...] = x.detach().numpy()
+            view.set_(buffer, starts[place.storage] // view.element_size() + place.offset, place.shape, place.stride)
+            view.numpy()[...] = x.numpy()
             views.append(view)
-        for view, x in zip(views, contents, strict=True):
-            if not np.array_equal(view.numpy(), x.detach().numpy(), equal_nan=view.is_floating_point()):
-                raise CannotConvert("the tensors of a launch share memory in which they have other numbers")
+        if not _are_equal(views, contents):
+            raise CannotConvert("the tensors of a launch share memory in which they have other numbers")
         return views
 
     def _run(self, views: Sequence[torch.Tensor], memory: Memory) -> None:
@@ -154,6 +163,12 @@ def _place(x: torch.Tensor) -> _Place:
     return _Place(storage.data_ptr(), storage.nbytes(), int(x.storage_offset()), tuple(x.shape), x.stride(), x.dtype)
 
 
+def _are_equal(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Return whether arrays, tensors or texts are the same."""
+    pairs = [(np.asarray(x), np.asarray(y)) for x, y in zip(some, others, strict=True)]
+    return all(np.array_equal(x, y, equal_nan=x.dtype.kind == "f") for x, y in pairs)
+
+
 def _reason(error: BaseException) -> str:
     """What made the interpreter give up."""
     cause: BaseException | None = error
@@ -167,7 +182,7 @@ def _operator() -> Any:
     """The operator of launches, (tensors, the launch's number) -> tensors."""
 
     def run(tensors: Sequence[torch.Tensor], number: int) -> list[torch.Tensor]:
-        return _launches[number].results(tensors)
+        return _launches[number].results([x.detach() for x in tensors])
 
     torch.library.custom_op(_NAME, run, mutates_args=(), schema="(Tensor[] tensors, int number) -> Tensor[]")
     return torch.ops.gradparity.triton_launch.default
@@ -263,8 +278,9 @@ class _Recorder(Interpreter):
 
     def _is_unwritten(self, n: Node) -> bool:
         """Return whether a node has what was in memory that nobody has written."""
-        if n.args and n.args[0] in self._left:
-            return n.args[1] in self._left[n.args[0]]
+        launch = n.args[0] if n.args and isinstance(n.args[0], Node) else None
+        if launch in self._left:
+            return n.args[1] in self._left[launch]
         makes = isinstance(n.target, torch._ops.OpOverload) and "empty" in n.target.name()
         return makes or bool(self._unwritten & {*n.all_input_nodes})
 

@@ -39,7 +39,8 @@ class Traced:
     def __init__(self, value: np.ndarray, traced: jax.Array) -> None:
         value = np.asarray(value)
         floats = (value.dtype.kind == "f", jnp.issubdtype(traced.dtype, jnp.floating))
-        if floats[0] != floats[1] or traced.size != value.size:
+        sizes = [[n for n in shape if n != 1] for shape in (value.shape, traced.shape)]
+        if floats[0] != floats[1] or sizes[0] != sizes[1]:
             raise CannotConvert(f"a kernel has {value.dtype}{value.shape} for what JAX makes {traced}")
         wide = np.dtype(np.float64) if floats[0] else value.dtype
         self.value, self.traced = value, lax.convert_element_type(traced.reshape(value.shape), wide)
@@ -101,20 +102,27 @@ class Memory:
         unwritten: Collection[int] = (),
     ) -> None:
         self._places = [_addresses(x) for x in tensors]
-        dtypes = [x.numpy().dtype for x in tensors]
-        self._banks = {dtype: self._bank(tensors, dtypes, dtype) for dtype in dtypes}
-        self._dtypes = dtypes
+        self._dtypes = [x.numpy().dtype for x in tensors]
+        self._banks = {dtype: self._bank(dtype) for dtype in self._dtypes}
         _check_apart(self._banks)
-        for i, (place, dtype) in enumerate(zip(self._places, dtypes, strict=True)):
-            bank, (at, _) = self._banks[dtype], self._banks[dtype].find(place)
+        for i in sorted(range(len(tensors)), key=lambda i: traced is not None and traced[i] is not None):
+            bank, at = self._entries(i)
             if traced is not None:
                 given = traced[i]
                 entries = lifted(tensors[i].numpy()) if given is None else given
                 bank.put(at.ravel(), entries.ravel(), given is not None)
-            bank.unwritten[at], bank.written[at] = i in unwritten, False
+        for i in range(len(tensors)):
+            bank, at = self._entries(i)
+            bank.written[at] = False
+            bank.unwritten[at] |= i in unwritten
 
-    def _bank(self, tensors: Sequence[torch.Tensor], dtypes: Sequence[np.dtype], dtype: np.dtype) -> Bank:
-        places = [place.ravel() for place, kind in zip(self._places, dtypes, strict=True) if kind == dtype]
+    def _entries(self, i: int) -> tuple[Bank, np.ndarray]:
+        """The bank of a tensor, and the places in it."""
+        bank = self._banks[self._dtypes[i]]
+        return bank, bank.find(self._places[i])[0]
+
+    def _bank(self, dtype: np.dtype) -> Bank:
+        places = [place.ravel() for place, kind in zip(self._places, self._dtypes, strict=True) if kind == dtype]
         return Bank(np.unique(np.concatenate(places)), dtype)
 
     def bank(self, dtype: np.dtype) -> Bank:
@@ -129,8 +137,7 @@ class Memory:
 
     def traced(self, i: int) -> jax.Array:
         """What JAX has for the entries of a tensor."""
-        bank = self._banks[self._dtypes[i]]
-        at, _ = bank.find(self._places[i])
+        bank, at = self._entries(i)
         return bank.read(at)
 
     def is_written(self, i: int) -> bool:
@@ -139,16 +146,15 @@ class Memory:
         Raises:
             CannotConvert: several of its entries are the same memory.
         """
-        bank = self._banks[self._dtypes[i]]
-        at, _ = bank.find(self._places[i])
+        bank, at = self._entries(i)
         if bank.written[at].any() and np.unique(at).size < at.size:
             raise CannotConvert("a kernel writes to a tensor with several entries in the same place")
         return bool(bank.written[at].any())
 
     def is_unwritten(self, i: int) -> bool:
         """Return whether nobody knows some entry of a tensor."""
-        bank = self._banks[self._dtypes[i]]
-        return bool(bank.unwritten[bank.find(self._places[i])[0]].any())
+        bank, at = self._entries(i)
+        return bool(bank.unwritten[at].any())
 
 
 class Bank:

@@ -64,6 +64,12 @@ def _cast_to_float(shape: tuple[int, ...], x: jax.Array, *_: Any) -> jax.Array:
     return lax.convert_element_type(x, np.float64)
 
 
+def _dot(shape: tuple[int, ...], x: jax.Array, y: jax.Array, total: jax.Array, *_: Any) -> jax.Array:
+    if not all(jnp.issubdtype(a.dtype, jnp.floating) for a in (x, y, total)):
+        raise CannotConvert("Triton's dot of integers that follow from numbers is not modelled")
+    return jnp.matmul(x, y) + total
+
+
 # (shape of the result, operands...) -> what JAX has for it.
 _OTHERS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("create_fp_ext", "create_fp_trunc", "create_fp_to_fp", "create_int_cast"), _cast),
@@ -78,7 +84,7 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "create_split": lambda shape, x: (x[..., 0], x[..., 1]),
     "create_gather": lambda shape, x, at, axis: jnp.take_along_axis(x, at, axis),
     "create_clampf": lambda shape, x, low, high, _: lax.min(lax.max(x, low), high),
-    "create_dot": lambda shape, x, y, total, *_: jnp.matmul(x, y) + total,
+    "create_dot": _dot,
 }
 
 # What a masked load without `other` has beside its mask, where the interpreter has 0 and a GPU nothing that is known:
@@ -151,10 +157,12 @@ class _Recorder:
         bank.check_known(at[counts])
         found = original(pointers, self.plain(mask), self.plain(other), *rest)
         read = there if _is_traced(mask) else counts
-        if not (bank.follows[at] & read).any() and not _is_traced(mask) and not _is_traced(other):
+        has_undefined = bank.is_traced and bank.dtype.kind == "f" and other is None and not counts.all()
+        known = not has_undefined and not (bank.follows[at] & read).any()
+        if known and not _is_traced(mask) and not _is_traced(other):
             return found
         shape = pointers.data.shape
-        entries = bank.read(np.where(read, at, at[read].ravel()[0] if read.any() else 0))
+        entries = bank.read(_only(read, at))
         if _is_traced(mask) and not there.all():  # who reads there is on another branch
             if bank.dtype.kind != "f":
                 raise CannotConvert("where a kernel reads integers follows from numbers")
@@ -171,6 +179,8 @@ class _Recorder:
         traced_mask = _is_traced(mask)
         if traced_mask and not (there.all() and np.unique(at).size == at.size):
             raise CannotConvert("a kernel writes to addresses that follow from numbers")
+        if traced_mask:
+            bank.check_known(at)  # what is there may stay
         result = original(pointers, self.plain(value), self.plain(mask), *rest)
         new, lanes = None, np.flatnonzero(np.ones(at.size, bool) if traced_mask else counts)
         if bank.is_traced:
@@ -188,11 +198,11 @@ class _Recorder:
         if op.name not in ("ADD", "FADD") or _is_traced(mask):
             raise CannotConvert(f"Triton's atomic {op.name} of numbers is not modelled")
         found = original(op, pointers, self.plain(value), mask, *rest)
-        old, lanes = bank.read(at), np.flatnonzero(counts)
+        lanes, old = np.flatnonzero(counts), bank.read(_only(counts, at))  # the others are undefined
         if np.unique(at[counts]).size < lanes.size:  # what each of them finds follows from their order
             if bank.dtype.kind != "f":
                 raise CannotConvert("several atomic additions to one integer")
-            old = jnp.full(old.shape, np.nan)
+            old = jnp.full(at.shape, np.nan)
         bank.add(at.ravel()[lanes], taken(jnp.broadcast_to(lifted(value.data), at.shape).ravel(), lanes))
         return self.handle(Traced(found.data, old), found.dtype)
 
@@ -280,6 +290,11 @@ class _Recorder:
         return tl.tensor(self.handle(Traced(value, x), dtype), tl.block_type(dtype, list(shape)) if x.shape else dtype)
 
 
+def _only(which: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The places, but one of those that count in the stead of the others."""
+    return np.where(which, at, at[which].ravel()[0] if which.any() else 0)
+
+
 @contextmanager
 def recorded(interpreter: ModuleType, memory: Memory) -> Iterator[None]:
     """Let kernels that are run inside work on a memory."""
@@ -295,7 +310,8 @@ def recorded(interpreter: ModuleType, memory: Memory) -> Iterator[None]:
     for place, name, new in changes:
         setattr(place, name, new)
     try:
-        yield
+        with np.errstate(all="ignore"):  # of what is masked
+            yield
     finally:
         for (place, name, _), before in zip(changes, old, strict=True):
             setattr(place, name, before)
