@@ -170,7 +170,7 @@ def _are_equal(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """What made the interpreter give up."""
+    """The error that made the interpreter give up, in words."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, CannotConvert):
         cause = cause.__cause__

@@ -84,7 +84,7 @@ def lifted(data: Any) -> jax.Array:
 
 
 class Memory:
-    """What a kernel can reach.
+    """The memory that a kernel can reach.
 
     Args:
         tensors: those that it was given; they may share memory.
@@ -136,7 +136,7 @@ class Memory:
         return self._banks[dtype]
 
     def traced(self, i: int) -> jax.Array:
-        """What JAX has for the entries of a tensor."""
+        """The entries of a tensor in JAX."""
         bank, at = self._entries(i)
         return bank.read(at)
 
@@ -198,7 +198,7 @@ class Bank:
             raise CannotConvert("a kernel reads integers from memory that nobody has written")
 
     def read(self, at: np.ndarray) -> jax.Array:
-        """What JAX has at these places."""
+        """The entries at these places in JAX."""
         if not at.size:
             return self._arrays[0][:0].reshape(at.shape)
         numbers = np.unique(self._array[at])

@@ -103,7 +103,7 @@ def _is_traced(handle: Any) -> bool:
 
 
 class _Recorder:
-    """What a builder of Triton's interpreter does, done by it and by JAX."""
+    """A builder of Triton's interpreter, whose operations are done by JAX, too."""
 
     def __init__(self, interpreter: ModuleType, memory: Memory) -> None:
         self._interpreter, self._memory = interpreter, memory
@@ -224,7 +224,7 @@ class _Recorder:
         return result
 
     def reduced(self, original: Callable, operation: Any, tensors: tuple) -> Any:
-        """What `tl.reduce` returns."""
+        """The results of `tl.reduce`."""
         standard = self._interpreter.tl.standard
         largest, smallest = (jnp.max, jnp.argmax), (jnp.min, jnp.argmin)
         known = {
@@ -239,7 +239,7 @@ class _Recorder:
         return self._along(original, operation, tensors, known.get(operation.combine_fn), self._last)
 
     def scanned(self, original: Callable, operation: Any, tensors: tuple) -> Any:
-        """What `tl.associative_scan` returns."""
+        """The results of `tl.associative_scan`."""
         standard = self._interpreter.tl.standard
         known = {standard._sum_combine: (jnp.cumsum,), standard._prod_combine: (jnp.cumprod,)}
         return self._along(original, operation, tensors, known.get(operation.combine_fn), self._every)
