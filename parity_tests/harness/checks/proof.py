@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from torch.fx import GraphModule
 
 from parity_tests.harness.candidates.array_candidate import ArrayCandidate
 from parity_tests.harness.candidates.array_programs import Recording
@@ -27,6 +28,7 @@ from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.candidates.torch_refusals import BackwardOnly
+from parity_tests.harness.candidates.triton_launches import functions_of_launches, launches_as_operators
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
@@ -342,13 +344,24 @@ def _of_torch(trial: Trial, name: str, args: Sequence[np.ndarray]) -> ClosedJaxp
             for slot, y in zip(slots, results, strict=True)
         ]
 
+    def check(program: GraphModule, at: Sequence[np.ndarray]) -> None:
+        pairs = zip(every_result(*trial.tensors(at)), program(*trial.tensors(at)), strict=True)
+        if not all(torch.allclose(x, y, rtol=0, atol=0, equal_nan=True) for x, y in pairs):
+            raise Unmodelled("PyTorch's trace of it computes other numbers, as of memory that is replaced")
+
+    def near(code: str) -> list[np.ndarray]:
+        return [trial.precision.rounded(x) for x in _near(args, code)]
+
     with _reading("PyTorch"):
-        program = traced(every_result, trial.tensors(args))
-        for at in (args, [trial.precision.rounded(x) for x in _near(args, program.code)]):
-            pairs = zip(every_result(*trial.tensors(at)), program(*trial.tensors(at)), strict=True)
-            if not all(torch.allclose(x, y, rtol=0, atol=0, equal_nan=True) for x, y in pairs):
-                raise Unmodelled("PyTorch's trace of it computes other numbers, as of memory that is replaced")
-        return in_jax(program, trial.tensors(args))
+        with launches_as_operators() as launches:
+            program = traced(every_result, trial.tensors(args))
+        for at in (args, near(program.code)):
+            check(program, at)
+        in_primitives = in_jax(program, trial.tensors(args), functions_of_launches)
+        for at in (args, near(str(in_primitives))) if launches else ():
+            check(program, at)
+            _check_numbers(trial, name, at, in_primitives)
+        return in_primitives
 
 
 @contextmanager

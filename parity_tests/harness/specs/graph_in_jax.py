@@ -31,6 +31,9 @@ _WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocki
 _NO_NUMBERS = ("condition", "mask", "index", "indices")  # arguments that stay integers, or booleans
 
 
+# (module, tensors) -> functions of JAX for some of its nodes.
+FunctionsOf = Callable[[GraphModule, Sequence[torch.Tensor]], Mapping[Node, Callable]]
+
 # Python's operators on integers, and a view's copy, which are other operators by another name.
 _SAME_AS = {
     "_neg_view_copy": "neg",
@@ -95,10 +98,18 @@ def traced(f: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Ten
     return make_fx(f)(*tensors)
 
 
-def in_jax(module: GraphModule, tensors: Sequence[torch.Tensor]) -> ClosedJaxpr:
+def in_jax(
+    module: GraphModule, tensors: Sequence[torch.Tensor], functions_of: FunctionsOf = lambda module, tensors: {}
+) -> ClosedJaxpr:
     """Return a traced program in JAX's primitives, at tensors of these shapes.
 
     All real numbers are float64: conversions of dtypes are left out, as if they were exact.
+
+    Args:
+        module: the program.
+        tensors: its arguments.
+        functions_of: makes functions of JAX for those nodes that have no operator of ATen, each of the node's first
+            argument, a list of arrays.
 
     Raises:
         CannotConvert: an operator has no counterpart in JAX, or a constant may have been rounded.
@@ -108,7 +119,7 @@ def in_jax(module: GraphModule, tensors: Sequence[torch.Tensor]) -> ClosedJaxpr:
     module = make_fx(functional, decomposition_table=table)(*tensors)
     _drop_writes_to_inputs(module)
     module.graph.eliminate_dead_code()
-    graph = _Graph(module, np.dtype(np.float64), detaches=True)
+    graph = _Graph(module, np.dtype(np.float64), detaches=True, functions=functions_of(module, tensors))
     _check_constants(module)
     arrays = [graph.array(x) for x in tensors]
     try:
@@ -128,11 +139,22 @@ def _check_constants(module: GraphModule) -> None:
 
 
 def _drop_writes_to_inputs(module: GraphModule) -> None:
-    """Leave out the writes to its inputs with which a functionalized program ends: no result is read from there."""
+    """Leave out the writes to its inputs with which a functionalized program ends: no result is read from there.
+
+    A copy in the place of another array of its kind is what is copied.
+    """
     for node in module.graph.nodes:
-        if node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":
+        to_input = node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder"
+        if to_input or (node.target is torch.ops.aten.copy.default and _are_alike(*node.args[:2])):
             node.replace_all_uses_with(node.args[1])
             module.graph.erase_node(node)
+
+
+def _are_alike(x: Node, y: Node) -> bool:
+    one, other = x.meta.get("val"), y.meta.get("val")
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return False
+    return one.shape == other.shape and one.dtype == other.dtype
 
 
 def depends_on_inputs(program: ExportedProgram) -> bool:
@@ -187,8 +209,10 @@ def _is_inexact(x: Any) -> bool:
 class _Graph:
     """A graph in arrays of one real dtype."""
 
-    def __init__(self, module: GraphModule, real: np.dtype, detaches: bool) -> None:
-        self._module, self._real, self._detaches = module, real, detaches
+    def __init__(
+        self, module: GraphModule, real: np.dtype, detaches: bool, functions: Mapping[Node, Callable] | None = None
+    ) -> None:
+        self._module, self._real, self._detaches, self._functions = module, real, detaches, functions or {}
 
     def constant(self, program: ExportedProgram, name: str) -> jax.Array:
         """A tensor that the reference has closed over."""
@@ -219,6 +243,8 @@ class _Graph:
     def _called(self, node: Node, values: Mapping[Node, Any]) -> Any:
         args: Any = map_arg(node.args, values.__getitem__)
         kwargs: Any = map_arg(node.kwargs, values.__getitem__)
+        if node in self._functions:
+            return self._functions[node](*args[0])
         if node.target is operator.getitem:
             return self._checked(node, args[0][args[1]])
         if not isinstance(node.target, torch._ops.OpOverload):
@@ -232,6 +258,8 @@ class _Graph:
         self._check_shape(node)
         if node.target in _FILLED and _is_inexact(node.meta.get("val")):
             return jnp.full(node.meta["val"].shape, _FILLED[node.target], self._dtype(node.meta["val"].dtype))
+        if node.target in _FILLED and all(user in self._functions for user in node.users):
+            return jnp.zeros(node.meta["val"].shape, self._dtype(node.meta["val"].dtype))  # none of them reads it
         if node.target is torch.ops.aten.lift_fresh_copy.default:  # of a constant, in a graph of make_fx
             return args[0]
         if node.target in _DETACHING:
