@@ -19,7 +19,7 @@ import numpy as np
 from jax import lax
 
 from parity_tests.harness.candidates.triton_memory import Memory, Traced, lifted, taken
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.harness.exceptions.conversion import CannotConvert, check_constant
 
 _COMPARED = {"LT": lax.lt, "LE": lax.le, "GT": lax.gt, "GE": lax.ge, "EQ": lax.eq, "NE": lax.ne}
 _INTEGERS_COMPARED = {f"create_icmp{sign}{name}": f for sign in ("", "S", "U") for name, f in _COMPARED.items()}
@@ -126,7 +126,11 @@ class _Recorder:
         return self.handle(x.data.value, x.dtype) if _is_traced(x) else x
 
     def _operand(self, x: Any) -> Any:
-        return lifted(x.data) if isinstance(x, self._interpreter.TensorHandle) else x
+        if not isinstance(x, self._interpreter.TensorHandle):
+            return x
+        if not _is_traced(x):
+            check_constant(x.data, x.data.dtype.name)
+        return lifted(x.data)
 
     def _do(self, name: str, original: Callable, *operands: Any) -> Any:
         if name in _MADE_OF_OTHERS or not any(map(_is_traced, operands)):

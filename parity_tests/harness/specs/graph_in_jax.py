@@ -23,8 +23,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from jax_ref import aten
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.harness.exceptions.conversion import CannotConvert, check_constant
 from parity_tests.harness.exceptions.errors import first_line
+from parity_tests.harness.numbers.conversion import to_numpy
 from parity_tests.harness.specs.exported import LINE, decompositions
 
 _WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
@@ -129,13 +130,10 @@ def in_jax(
 
 
 def _check_constants(module: GraphModule) -> None:
-    """Raise CannotConvert if a constant may be a number that a shorter format than float64 has rounded."""
     for node in module.graph.nodes:
         x = getattr(module, node.target) if node.op == "get_attr" else None
-        if isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64:
-            eighths = 8 * x.detach().double()
-            if not (eighths == eighths.round()).all():
-                raise CannotConvert(f"a constant of {str(x.dtype).removeprefix('torch.')} may be a rounded number")
+        if isinstance(x, torch.Tensor) and x.is_floating_point():
+            check_constant(to_numpy(x), str(x.dtype).removeprefix("torch."))
 
 
 def _drop_writes_to_inputs(module: GraphModule) -> None:
