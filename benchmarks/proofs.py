@@ -147,7 +147,7 @@ def page(outcomes: Mapping[str, Outcome], names: Sequence[str]) -> str:
         [
             "# PyTorch's derivative formulas, proved",
             "",
-            "Made by `python -m benchmarks.proofs`, whose docstring says how. `docs/certainty.md` says what a proof is.",
+            "Made by `python -m benchmarks.proofs`, whose docstring says how; `docs/certainty.md` says what it is.",
             "A MISMATCH is judged by numbers and their bounds, before the programs are compared.",
             "",
             f"{len(done)} of {len(names)} entries with a formula: "
