@@ -1,0 +1,78 @@
+"""What each domain knows of each primitive of JAX: nothing is lost where the tables are arranged anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import pytest
+
+from parity_tests.harness.extended import evaluation
+from parity_tests.harness.extended.registry import rules
+from parity_tests.harness.language.values import primitives as values
+from parity_tests.harness.proof import rules as fields
+from parity_tests.harness.rounding.registry import records
+
+FAMILIES = evaluation.FAMILIES  # imported for their records
+# By what is known of them: a value in NumPy, a bound of its rounding errors (and of complex numbers, and the terms that
+# it sums), an exact value in many bits, a rule in finite fields.
+PRIMITIVES = {
+    "value bound complex exact field": """
+        abs add add_any convert_element_type copy cos cosh div exp expm1 integer_pow log log1p mul name pow rsqrt
+        select_n sin sinh sqrt square stop_gradient sub tan tanh""",
+    "value bound complex terms exact": "cumsum dot_general reduce_sum",
+    "value bound complex exact": """
+        acos acosh asin asinh atan atanh eq exp2 log2 ne neg scatter-add to_tolerance""",
+    "value bound complex field": "lu triangular_solve",
+    "value bound complex": """
+        broadcast_in_dim concatenate dynamic_slice dynamic_update_slice empty expand_dims gather pad reshape rev scatter
+        slice split squeeze transpose""",
+    "value bound terms exact": "conv_general_dilated",
+    "value bound exact field": "cbrt clamp erf erfc logistic max min reduce_max reduce_min sort",
+    "value bound exact": """
+        atan2 ceil cummax cummin cumprod erf_inv erfcx floor ge gt is_finite le lt reduce_prod""",
+    "value bound": "and erfcinv iota ndtri not or scatter-max scatter-min scatter-mul scatter_mul",
+    "bound complex exact field": "copy_p",
+    "bound complex exact": "sign",
+    "bound complex": "complex conj dce_sink eig fft imag real",
+    "bound terms": "reduce_window_sum",
+    "bound exact field": "one_minus_square",
+    "bound exact": "argmax argmin bessel_i0e bessel_i1e digamma lgamma polygamma rem round",
+    "bound field": "cholesky",
+    "bound": """
+        bitcast_convert_type clz cumlogsumexp eigh empty2 igamma igammac le_to lt_to mulhi nextafter platform_index
+        population_count reduce_and reduce_or reduce_precision reduce_window_max reduce_window_min reduce_xor
+        regularized_incomplete_beta select_and_gather_add select_and_scatter_add shift_left shift_right_arithmetic
+        shift_right_logical stack svd tile top_k unstack xor zeta""",
+}
+HAVE_LIMITS = "atan div erf erfc exp expm1 integer_pow logistic pow rsqrt tanh"
+
+COLUMNS: dict[str, Callable[[], Collection[str]]] = {
+    "value": lambda: {
+        *values._ANY,
+        *values._FLOATING,
+        *values._REAL,
+        *values._MOVED,
+        *values._REDUCED,
+        *values._BY_PARAMETERS,
+    },
+    "bound": lambda: records().keys(),
+    "complex": lambda: {name for name, record in records().items() if record.complex is not None},
+    "terms": lambda: {name for name, record in records().items() if record.terms is not None},
+    "exact": lambda: rules().keys(),
+    "field": lambda: fields._RULES.keys(),
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_column_has_these_primitives(column: str) -> None:
+    expected = {name for columns, names in PRIMITIVES.items() if column in columns.split() for name in names.split()}
+    assert sorted(COLUMNS[column]()) == sorted(expected)
+
+
+def test_a_primitive_stands_once() -> None:
+    names = " ".join(PRIMITIVES.values()).split()
+    assert len(names) == len({*names})
+
+
+def test_these_have_limits_at_an_infinity() -> None:
+    assert sorted(fields.HAVE_LIMITS) == HAVE_LIMITS.split()
