@@ -33,8 +33,8 @@ from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Proof
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import FLOAT64
-from parity_tests.harness.proof.constants import Constant
-from parity_tests.harness.proof.numbers import Unmodelled
+from parity_tests.harness.primitives.field.constants import Constant
+from parity_tests.harness.primitives.field.numbers import Unmodelled
 from parity_tests.harness.proof.proof import POINTS, Sameness, sameness
 from parity_tests.harness.specs.graph_in_jax import in_jax, traced
 from parity_tests.harness.trial.integers import integer_outputs

@@ -16,11 +16,10 @@ from parity_tests.harness.language.interpret import Domain, interpret
 from parity_tests.harness.language.jaxprs import subprograms
 from parity_tests.harness.language.moves import places
 from parity_tests.harness.language.steps import Step
-from parity_tests.harness.language.values.primitives import evaluated
-from parity_tests.harness.rounding import analysis
-from parity_tests.harness.rounding.registry import moves
+from parity_tests.harness.primitives.registry import moves
+from parity_tests.harness.primitives.value.evaluated import evaluated
 
-FAMILIES = (arithmetic, elementary, sums, *analysis.FAMILIES)  # imported for their records
+FAMILIES = (arithmetic, elementary, sums)  # imported for their records
 
 
 class NoExtendedRule(NotImplementedError):

@@ -12,9 +12,9 @@ import numpy as np
 
 from parity_tests.harness.extended.arithmetic import larger, smaller
 from parity_tests.harness.extended.registry import as_array, primitive
-from parity_tests.harness.language.values.convolutions import convolved
-from parity_tests.harness.language.values.primitives import evaluated
-from parity_tests.harness.language.values.products import contracted
+from parity_tests.harness.primitives.value.convolutions import convolved
+from parity_tests.harness.primitives.value.evaluated import evaluated
+from parity_tests.harness.primitives.value.products import contracted
 
 
 def _folded(x: np.ndarray, axes: tuple[int, ...], combine: Callable[[Any, Any], Any], start: Any) -> np.ndarray:

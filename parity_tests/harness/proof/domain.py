@@ -11,12 +11,12 @@ from jax.extend import core
 from parity_tests.harness.language.interpret import Domain
 from parity_tests.harness.language.moves import places
 from parity_tests.harness.language.steps import Step
-from parity_tests.harness.proof.fields import Residues
-from parity_tests.harness.proof.numbers import Model, Number, Operand, Unmodelled, is_finite
+from parity_tests.harness.primitives.field.fields import Residues
+from parity_tests.harness.primitives.field.numbers import Model, Number, Operand, Unmodelled, is_finite
+from parity_tests.harness.primitives.field.rules import HAVE_LIMITS, chosen, rule_of
+from parity_tests.harness.primitives.registry import moves
 from parity_tests.harness.proof.others import of_others
-from parity_tests.harness.proof.rules import HAVE_LIMITS, chosen, rule_of
 from parity_tests.harness.proof.run import Run
-from parity_tests.harness.rounding.registry import moves
 
 _INTEGERS_OF_THE_RUN = frozenset({"sign", "floor", "ceil", "round"})
 

@@ -17,9 +17,9 @@ from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.extended.evaluation import Extended, NoExtendedRule, numbers_of
 from parity_tests.harness.language.interpret import interpret
 from parity_tests.harness.language.steps import Step
-from parity_tests.harness.proof.constants import may_be_rounded, recognized
-from parity_tests.harness.proof.matrices import in_a_run
-from parity_tests.harness.proof.numbers import Unmodelled
+from parity_tests.harness.primitives.field.constants import may_be_rounded, recognized
+from parity_tests.harness.primitives.field.matrices import in_a_run
+from parity_tests.harness.primitives.field.numbers import Unmodelled
 from parity_tests.harness.proof.others import of_others
 
 BITS = 2048

@@ -18,9 +18,9 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.language.interpret import Domain, interpret
-from parity_tests.harness.language.values.indexing import BY_PARAMETERS, addressed
-from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.primitives.value.evaluated import evaluated
+from parity_tests.harness.primitives.value.indexing import BY_PARAMETERS, addressed
 from parity_tests.harness.rounding.steps import Step, plan_of
 
 
@@ -195,7 +195,7 @@ class _Simulated(Domain[np.ndarray, Step]):
 
 
 def _scattered_sum(x: np.ndarray, positions: np.ndarray, updates: np.ndarray, stored: Rounding) -> np.ndarray:
-    """Added up where it is stored, as `rounding.indexing` bounds it: every partial sum is rounded."""
+    """Added up where it is stored, as `primitives.indexing` bounds it: every partial sum is rounded."""
     y = x.flatten()
     by_position = np.argsort(positions, kind="stable")
     at, update = positions[by_position], updates[by_position]

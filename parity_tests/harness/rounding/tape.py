@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.primitives.registry import Kind, has
+from parity_tests.harness.primitives.value.evaluated import evaluated
 from parity_tests.harness.rounding.bounds import Bounds, Followed, constant_of
 from parity_tests.harness.rounding.compared import compared, is_real
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.overflow import Overflowing
 from parity_tests.harness.rounding.products import Products
 from parity_tests.harness.rounding.pullbacks import NoDerivative, pulled_back
-from parity_tests.harness.rounding.registry import Kind, has
 from parity_tests.harness.rounding.steps import plan_of
 from parity_tests.harness.rounding.unrolled import unrolled
 

@@ -26,7 +26,7 @@ from parity_tests.harness.findings import Comparison, LostDigits
 from parity_tests.harness.language.values import evaluate, evaluate_rounded
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Arrays
-from parity_tests.harness.rounding.base import relative
+from parity_tests.harness.primitives.bound.base import relative
 from parity_tests.harness.trial.trial import Trial
 
 TIMES = 8  # of E_problem

@@ -11,7 +11,7 @@ from jax.extend import core
 
 from parity_tests.harness.language import steps
 from parity_tests.harness.language.jaxprs import constants_of
-from parity_tests.harness.language.values.primitives import evaluator
+from parity_tests.harness.primitives.value.evaluated import evaluator
 
 
 @dataclass(frozen=True, slots=True)

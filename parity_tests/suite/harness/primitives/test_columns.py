@@ -8,9 +8,9 @@ import pytest
 
 from parity_tests.harness.extended import evaluation
 from parity_tests.harness.extended.registry import rules
-from parity_tests.harness.language.values import primitives as values
-from parity_tests.harness.proof import rules as fields
-from parity_tests.harness.rounding.registry import records
+from parity_tests.harness.primitives.field import rules as fields
+from parity_tests.harness.primitives.registry import records
+from parity_tests.harness.primitives.value import evaluated as values
 
 FAMILIES = evaluation.FAMILIES  # imported for their records
 # By what is known of them: a value in NumPy, a bound of its rounding errors (and of complex numbers, and the terms that

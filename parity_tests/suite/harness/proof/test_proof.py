@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from parity_tests.harness.proof.numbers import Unmodelled
+from parity_tests.harness.primitives.field.numbers import Unmodelled
 from parity_tests.harness.proof.proof import sameness
 
 X = np.random.default_rng(0).standard_normal((3, 4))

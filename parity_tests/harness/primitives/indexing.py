@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jax import lax
 
-from parity_tests.harness.language.values.primitives import evaluated
-from parity_tests.harness.rounding.base import underflow
-from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, primitive
-from parity_tests.harness.rounding.terms import in_place, unless_part_overflows
+from parity_tests.harness.primitives.bound.base import underflow
+from parity_tests.harness.primitives.bound.terms import in_place, unless_part_overflows
+from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, primitive
+from parity_tests.harness.primitives.value.evaluated import evaluated
 
 _MOST_PLACES = 512  # that an index may name
 

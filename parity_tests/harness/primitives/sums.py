@@ -7,18 +7,18 @@ import math
 import numpy as np
 from jax import lax
 
-from parity_tests.harness.language.values.primitives import evaluated
-from parity_tests.harness.language.values.products import as_matrices, product
-from parity_tests.harness.rounding import complex as rounding_complex
-from parity_tests.harness.rounding.base import ELEMENTARY, largest_factor, unless_part_of_product_overflows
-from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, primitive
-from parity_tests.harness.rounding.terms import (
+from parity_tests.harness.primitives.bound import complex as rounding_complex
+from parity_tests.harness.primitives.bound.base import ELEMENTARY, largest_factor, unless_part_of_product_overflows
+from parity_tests.harness.primitives.bound.terms import (
     equal_pairs,
     pairs_along,
     pairs_of_contraction,
     pairs_of_convolution,
     unless_part_overflows,
 )
+from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, Terms, primitive
+from parity_tests.harness.primitives.value.evaluated import evaluated
+from parity_tests.harness.primitives.value.products import as_matrices, product
 
 
 def _along_axes(eqn, x):

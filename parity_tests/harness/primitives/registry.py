@@ -29,7 +29,7 @@ from parity_tests.harness.numbers.formats import Precision
 class Kind(Flag):
     """The kinds of a primitive, as far as its numbers go; most are of several kinds, and some of none.
 
-    `suite/harness/rounding/test_primitives.py` samples every primitive and verifies what its kinds say.
+    `suite/harness/primitives/test_primitives.py` samples every primitive and verifies what its kinds say.
     """
 
     MOVES = auto()
@@ -96,7 +96,7 @@ class Terms(NamedTuple):
     """Functions that count the terms of a sum, for its bound; their number follows from the shapes.
 
     count: (equation, values of the operands) -> how many terms each sum has, at most.
-    pairs: (equation, values, that number, precision) -> how many pairs of equal terms, see `rounding.terms`.
+    pairs: (equation, values, that number, precision) -> how many pairs of equal terms, see `bound.terms`.
     """
 
     count: Callable[[core.JaxprEqn, Sequence[np.ndarray]], int]

@@ -9,9 +9,9 @@ import functools
 
 import numpy as np
 
-from parity_tests.harness.rounding.base import change
-from parity_tests.harness.rounding.missing import NoRule
-from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, primitive
+from parity_tests.harness.primitives.bound.base import change
+from parity_tests.harness.primitives.missing import NoRule
+from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, primitive
 
 
 @primitive("convert_element_type", kinds=Kind.KEEPS_SIZE | Kind.LINEAR | Kind.STEP, complex=BY_MODULUS)

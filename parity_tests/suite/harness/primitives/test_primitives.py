@@ -15,8 +15,8 @@ from jax.extend import core
 from parity_tests.harness.language import spelled_out
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.rounding.analysis import FAMILIES
-from parity_tests.harness.rounding.registry import Kind, has, kind_of, records
+from parity_tests.harness.primitives import FAMILIES
+from parity_tests.harness.primitives.registry import Kind, has, kind_of, records
 from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating
 

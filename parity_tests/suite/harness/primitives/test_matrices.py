@@ -13,8 +13,16 @@ from jax import lax
 
 from parity_tests import OpSpec
 from parity_tests.harness.findings import Verdict
-from parity_tests.harness.proof.fields import Field
-from parity_tests.harness.proof.matrices import Arithmetic, factored, in_a_run, of_a_field, pivoted, rooted, solved
+from parity_tests.harness.primitives.field.fields import Field
+from parity_tests.harness.primitives.field.matrices import (
+    Arithmetic,
+    factored,
+    in_a_run,
+    of_a_field,
+    pivoted,
+    rooted,
+    solved,
+)
 from parity_tests.suite.harness._ops import judged
 from parity_tests.suite.marks import fast
 

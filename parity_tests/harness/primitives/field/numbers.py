@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from parity_tests.harness.proof.constants import Constant, recognized
-from parity_tests.harness.proof.fields import GENERATOR, Field, NoInverse, Residues
+from parity_tests.harness.primitives.field.constants import Constant, recognized
+from parity_tests.harness.primitives.field.fields import GENERATOR, Field, NoInverse, Residues
 
 Pair: TypeAlias = "tuple[Residues | None, Residues | None]"
 

@@ -16,8 +16,8 @@ from jax.extend import core
 
 from parity_tests.harness.language.calls import called
 from parity_tests.harness.language.values import evaluate
-from parity_tests.harness.language.values.primitives import _broadcaster, evaluated
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.primitives.value.evaluated import _broadcaster, evaluated
 from parity_tests.suite.harness._ops import normal
 from parity_tests.suite.marks import fast
 

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from parity_tests.harness.language.values.primitives import evaluated
-from parity_tests.harness.rounding.registry import Kind, Terms, primitive
-from parity_tests.harness.rounding.terms import in_place, most_equal, unless_part_overflows
+from parity_tests.harness.primitives.bound.terms import in_place, most_equal, unless_part_overflows
+from parity_tests.harness.primitives.registry import Kind, Terms, primitive
+from parity_tests.harness.primitives.value.evaluated import evaluated
 
 
 @primitive("cummax", "cummin", "reduce_window_max", "reduce_window_min", kinds=Kind.MONOTONE)

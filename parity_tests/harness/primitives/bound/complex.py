@@ -35,7 +35,7 @@ import math
 
 import numpy as np
 
-from parity_tests.harness.rounding.base import relative, underflow
+from parity_tests.harness.primitives.bound.base import relative, underflow
 
 PRODUCT = 3  # roundings of a product
 QUOTIENT = 11  # and of a quotient

@@ -13,15 +13,15 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from parity_tests import OpSpec, Verdict
-from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.addends import addends
+from parity_tests.harness.primitives.arithmetic import MOVES
+from parity_tests.harness.primitives.missing import NoRule
+from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, Terms, kind_of, primitive, scoped_records
+from parity_tests.harness.primitives.sums import SUM
+from parity_tests.harness.primitives.value.evaluated import evaluated
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.harness.rounding.arithmetic import MOVES
-from parity_tests.harness.rounding.missing import NoRule
-from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Terms, kind_of, primitive, scoped_records
-from parity_tests.harness.rounding.sums import SUM
 from parity_tests.suite.harness._ops import judged, normal
 
 
@@ -168,7 +168,7 @@ SPEC = OpSpec("turned cube", primal=lambda x: turned_p.bind(x * x * x), inputs=(
 def test_an_operator_that_uses_it_is_judged():
     row = judged(lambda x: (x**3).flip(0), SPEC, "vjp", "float32")
     assert row.verdict is not Verdict.PASS
-    assert "'turned'; add one record to parity_tests/harness/rounding/elementary.py" in row.reason
+    assert "'turned'; add one record to parity_tests/harness/primitives/elementary.py" in row.reason
     primitive("turned", **AS_TURNED)(turned_rule)
     for check in ("forward", "vjp"):
         row = judged(lambda x: (x**3).flip(0), SPEC, check, "float32")

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from parity_tests.harness.numbers.formats import FLOAT64, LAMBDA, Precision
-from parity_tests.harness.rounding.base import every
+from parity_tests.harness.primitives.bound.base import every
 
 BINS = 4  # to one u M
 

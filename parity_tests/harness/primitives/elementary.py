@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import FLOAT64
-from parity_tests.harness.rounding import complex as of_complex
-from parity_tests.harness.rounding.base import ELEMENTARY, change, relative, underflow
-from parity_tests.harness.rounding.registry import Kind, primitive
+from parity_tests.harness.primitives.bound import complex as of_complex
+from parity_tests.harness.primitives.bound.base import ELEMENTARY, change, relative, underflow
+from parity_tests.harness.primitives.registry import Kind, primitive
+from parity_tests.harness.primitives.value.evaluated import evaluated
 
 MONOTONE = Kind.FUNCTION | Kind.MONOTONE
 

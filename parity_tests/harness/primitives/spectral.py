@@ -43,8 +43,8 @@ import numpy as np
 import scipy.linalg
 
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.matrix import fixed_point
-from parity_tests.harness.rounding.registry import BY_MODULUS, primitive
+from parity_tests.harness.primitives.matrix import fixed_point
+from parity_tests.harness.primitives.registry import BY_MODULUS, primitive
 
 
 def _norm(A: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ Sci. Comput. 41, 2019, section 3), and E_A the error that A itself comes with:
     L Lᵀ = A + ΔA         |ΔA| <= E_A + (γ_n+1 + 2 u) |L| |Lᵀ|  Cholesky, theorem 10.3
 
 The 2 u are the roundings of what is stored. Of complex numbers every γ_n is √2 γ_2n, since each part of a product of n
-terms is a real sum of 2 n products, and a quotient has 11 roundings (see `rounding.complex`). What such a change of A
+terms is a real sum of 2 n products, and a quotient has 11 roundings (see `bound.complex`). What such a change of A
 does to the result is then exact algebra, not a first-order estimate: from A δ = ΔB - ΔA (X + δ), with
 G = |A⁻¹| |ΔA|,
 
@@ -29,8 +29,8 @@ import numpy as np
 import scipy.linalg
 
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.complex import QUOTIENT
-from parity_tests.harness.rounding.registry import BY_MODULUS, primitive
+from parity_tests.harness.primitives.bound.complex import QUOTIENT
+from parity_tests.harness.primitives.registry import BY_MODULUS, primitive
 
 _ITERATIONS = 100  # far fewer do where the bound is of any use
 

@@ -16,7 +16,7 @@ from jax import lax
 from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.suite.harness._ops import normal
-from parity_tests.suite.harness.language.test_values import compare
+from parity_tests.suite.harness.primitives.test_values import compare
 from parity_tests.suite.rotation import rotating
 
 INDICES = np.array([[3, -9], [0, 3], [1, 1], [7, 2], [-1, 0]])

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.language.values import indexing, linear
-from parity_tests.harness.language.values.convolutions import convolved, padded
-from parity_tests.harness.language.values.products import contracted
 from parity_tests.harness.numbers.tolerances import TO_TOLERANCE
+from parity_tests.harness.primitives.value import indexing, linear
+from parity_tests.harness.primitives.value.convolutions import convolved, padded
+from parity_tests.harness.primitives.value.products import contracted
 
 
 def _scipy(name: str) -> Callable[..., np.ndarray]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.proof.fields import Field
+from parity_tests.harness.primitives.field.fields import Field
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from jax import lax
 from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.suite.harness._ops import normal
-from parity_tests.suite.harness.language.test_values import compare
+from parity_tests.suite.harness.primitives.test_values import compare
 from parity_tests.suite.marks import fast
 
 WAYS = list(itertools.product([False, True], repeat=5))

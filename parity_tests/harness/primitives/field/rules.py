@@ -15,14 +15,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.language.values.primitives import evaluated
-from parity_tests.harness.proof import matrices
-from parity_tests.harness.proof.fields import Field, NoInverse, Residues
-from parity_tests.harness.proof.numbers import Model, Number, Operand, Pair, Unmodelled, is_finite
-from parity_tests.harness.rounding import analysis
-from parity_tests.harness.rounding.registry import Kind, has
+from parity_tests.harness.primitives.field import matrices
+from parity_tests.harness.primitives.field.fields import Field, NoInverse, Residues
+from parity_tests.harness.primitives.field.numbers import Model, Number, Operand, Pair, Unmodelled, is_finite
+from parity_tests.harness.primitives.registry import Kind, has
+from parity_tests.harness.primitives.value.evaluated import evaluated
 
-FAMILIES = analysis.FAMILIES  # imported for their records
 _MOST = 2**21  # terms of a sum: with limbs of 16 bits it is exact in float64
 
 

@@ -6,12 +6,12 @@ import functools
 
 import numpy as np
 
-from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.tolerances import TO_TOLERANCE
-from parity_tests.harness.rounding import complex as rounding_complex
-from parity_tests.harness.rounding.base import change, every, underflow
-from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, primitive
+from parity_tests.harness.primitives.bound import complex as rounding_complex
+from parity_tests.harness.primitives.bound.base import change, every, underflow
+from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, primitive
+from parity_tests.harness.primitives.value.evaluated import evaluated
 
 MOVES = Kind.MOVES | Kind.LINEAR
 
@@ -125,7 +125,7 @@ def _position(eqn, x, e, y, p):
     numbers = x[0] * 1.0  # of booleans, too
     margin = np.abs(numbers - np.take_along_axis(numbers, winner, axis))
     may = margin <= e[0] + np.take_along_axis(e[0], winner, axis)  # the winner itself always may
-    if not p.any_choice:  # see `rounding.order`
+    if not p.any_choice:  # see `primitives.order`
         may &= (may & (margin > 0)).any(axis, keepdims=True)
     places = np.moveaxis(np.broadcast_to(np.arange(x[0].shape[axis]), np.moveaxis(x[0], axis, -1).shape), -1, axis)
     return np.where(may, np.abs(places - winner), 0).max(axis)

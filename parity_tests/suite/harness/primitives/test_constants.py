@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from parity_tests.harness.proof.constants import Constant, recognized
+from parity_tests.harness.primitives.field.constants import Constant, recognized
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from parity_tests.harness.proof.fields import GENERATOR, Field, NoInverse, primes
+from parity_tests.harness.primitives.field.fields import GENERATOR, Field, NoInverse, primes
 
 RNG = np.random.default_rng(0)
 PRIMES = [*itertools.islice(primes(RNG), 4)]
