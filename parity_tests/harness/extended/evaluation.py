@@ -9,17 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.extended import arithmetic, elementary, sums
-from parity_tests.harness.extended.registry import rules
 from parity_tests.harness.language.calls import CONTROL_FLOW, called
 from parity_tests.harness.language.interpret import Domain, interpret
 from parity_tests.harness.language.jaxprs import subprograms
 from parity_tests.harness.language.moves import places
 from parity_tests.harness.language.steps import Step
-from parity_tests.harness.primitives.registry import moves
+from parity_tests.harness.primitives.registry import Exact, moves, record_of
 from parity_tests.harness.primitives.value.evaluated import evaluated
-
-FAMILIES = (arithmetic, elementary, sums)  # imported for their records
 
 
 class NoExtendedRule(NotImplementedError):
@@ -33,7 +29,7 @@ class NoExtendedRule(NotImplementedError):
         self.primitive = primitive
         super().__init__(
             f"the JAX primitive {primitive!r} cannot be evaluated in extended precision; add a record to "
-            "parity_tests/harness/extended, as CONTRIBUTING.md says under 'A primitive in extended precision'"
+            "parity_tests/harness/primitives, as CONTRIBUTING.md says under 'A primitive'"
         )
 
 
@@ -65,7 +61,12 @@ def _is_known(eqn: core.JaxprEqn) -> bool:
     if any(jnp.issubdtype(dtype, jnp.complexfloating) for dtype in every):
         return False
     real = any(jnp.issubdtype(_aval(x).dtype, jnp.inexact) for x in eqn.invars)
-    return not real or eqn.primitive.name in rules() or moves(eqn.primitive.name)
+    return not real or _rule_of(eqn.primitive.name) is not None or moves(eqn.primitive.name)
+
+
+def _rule_of(name: str) -> Exact | None:
+    record = record_of(name)
+    return None if record is None else record.exact
 
 
 def work(program: core.ClosedJaxpr | core.Jaxpr) -> int:
@@ -144,9 +145,10 @@ def _applied(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:
         return [numbers_of(mp, np.asarray(a)) for a in y] if many else numbers_of(mp, np.asarray(y))
     if moves(name):
         return _moved(mp, eqn, x)
-    if name not in rules():
+    rule = _rule_of(name)
+    if rule is None:
         raise NoExtendedRule(name)
-    return rules()[name](mp, eqn, *x)
+    return rule(mp, eqn, *x)
 
 
 def _moved(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:

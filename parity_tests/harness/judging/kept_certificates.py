@@ -302,7 +302,7 @@ class _Content:
 def _all_of_the_harness() -> bool:
     """True if all witnesses, and all rules of rounding, are the harness's own, whose source is part of the digest."""
     own = all(type(witness).__module__ == witnesses_of_the_harness.__name__ for witness in witnesses().values())
-    return own and all(record.rule.__module__.startswith(_PRIMITIVES) for record in records().values())
+    return own and all(record.bound.__module__.startswith(_PRIMITIVES) for record in records().values())
 
 
 def _domains_are_known(spec: OpSpec, cases: Sequence[Sample]) -> bool:

@@ -1,65 +1,235 @@
-"""Rounding errors of elementary functions."""
+"""Elementary functions: powers and roots, exponentials and logarithms, trigonometric and hyperbolic functions, erf."""
 
 from __future__ import annotations
 
-import jax
-import numpy as np
+from typing import Any
 
-from parity_tests.harness.numbers.formats import FLOAT64
+import numpy as np
+from jax.extend.core.primitives import (
+    acos_p,
+    acosh_p,
+    asin_p,
+    asinh_p,
+    atan2_p,
+    atan_p,
+    atanh_p,
+    cbrt_p,
+    cos_p,
+    cosh_p,
+    erf_inv_p,
+    erf_p,
+    erfc_p,
+    exp2_p,
+    exp_p,
+    expm1_p,
+    integer_pow_p,
+    log1p_p,
+    log_p,
+    logistic_p,
+    pow_p,
+    rsqrt_p,
+    sin_p,
+    sinh_p,
+    sqrt_p,
+    square_p,
+    tan_p,
+    tanh_p,
+)
+
 from parity_tests.harness.primitives.bound import complex as of_complex
-from parity_tests.harness.primitives.bound.base import ELEMENTARY, change, relative, underflow
+from parity_tests.harness.primitives.bound.base import change, own, relative, underflow
+from parity_tests.harness.primitives.exact.arrays import as_array, mpmath, of_numbers
+from parity_tests.harness.primitives.field import functions
 from parity_tests.harness.primitives.registry import Kind, primitive
 from parity_tests.harness.primitives.value.evaluated import evaluated
+from parity_tests.harness.primitives.value.functions import all_real, of_floats, of_reals, scipy, where
 
 MONOTONE = Kind.FUNCTION | Kind.MONOTONE
-
-
-def _own(y, p):
-    infinite, own = np.isinf(y), relative(p) * np.abs(y) + underflow(y, p)
-    return np.where(infinite, 0.0, own) if np.count_nonzero(infinite) else own
-
-
 _BEYOND, _BEFORE = of_complex.beyond_both, of_complex.before_one
+# Beyond exp of this every format has overflowed, or underflowed, and mpmath would need as many bits for the exponent.
+_EXPONENT = 2**200
 
 
-@primitive("cbrt", "erf_inv", "erfcx", "erfcinv", "ndtri", kinds=MONOTONE)
-@primitive("expm1", kinds=MONOTONE | Kind.SATURATES, complex=of_complex.exponential_less_one)
-@primitive("log1p", kinds=MONOTONE, complex=of_complex.logarithm_of_sum)
-@primitive("rsqrt", kinds=MONOTONE, complex=of_complex.reciprocal_root)
-@primitive("asin", "acos", kinds=MONOTONE, complex=of_complex.inverse(1, _BEYOND, 0.5))
-@primitive("asinh", kinds=MONOTONE, complex=of_complex.inverse(1j, _BEYOND, 0.5))
-@primitive("acosh", kinds=MONOTONE, complex=of_complex.inverse(1, _BEFORE, 0.5))
-@primitive("atan", kinds=MONOTONE, complex=of_complex.inverse(1j, _BEYOND, 1))
-@primitive("atanh", kinds=MONOTONE, complex=of_complex.inverse(1, _BEYOND, 1))
-@primitive("sinh", kinds=MONOTONE, complex=of_complex.of_two(np.cosh))
-@primitive("tanh", kinds=MONOTONE | Kind.SATURATES, complex=of_complex.hyperbolic_tangent)
-@primitive("log", kinds=MONOTONE, complex=of_complex.logarithm)
-@primitive("log2", kinds=MONOTONE, complex=of_complex.logarithm_to_base_two)
-@primitive("sqrt", kinds=MONOTONE, complex=of_complex.root)
+def _exponential(mp: Any, x: Any) -> Any:
+    if abs(x) > _EXPONENT:
+        return mp.inf if x > 0 else mp.zero
+    return mp.exp(x)
+
+
+def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
+    """sinh or cosh."""
+    if abs(x) < _EXPONENT:
+        return getattr(mp, f)(x)
+    return mp.inf if f == "cosh" else mp.sign(x) * mp.inf
+
+
+@primitive(
+    cbrt_p,
+    kinds=MONOTONE,
+    value=of_reals(np.cbrt),
+    exact=of_numbers(lambda mp, x: mp.sign(x) * mp.cbrt(abs(x))),
+    field=functions.cube_root,
+)
+@primitive(erf_inv_p, kinds=MONOTONE, value=scipy("erfinv"), exact=mpmath("erfinv"))
+# Of scipy.special, in `language.spelled_out`: JAX has no primitives of these names.
+@primitive(
+    "erfcx", kinds=MONOTONE, value=scipy("erfcx"), exact=of_numbers(lambda mp, x: mp.erfc(x) * _exponential(mp, x * x))
+)
+@primitive("erfcinv", kinds=MONOTONE, value=scipy("erfcinv"))
+@primitive("ndtri", kinds=MONOTONE, value=scipy("ndtri"))
+@primitive(
+    expm1_p,
+    kinds=MONOTONE | Kind.SATURATES,
+    complex=of_complex.exponential_less_one,
+    value=of_reals(np.expm1),
+    exact=of_numbers(lambda mp, x: _exponential(mp, x) - 1 if abs(x) > 1 else mp.expm1(x)),
+    field=functions.exponential_less_one,
+    has_limits=True,
+)
+@primitive(
+    log1p_p,
+    kinds=MONOTONE,
+    complex=of_complex.logarithm_of_sum,
+    value=of_reals(np.log1p),
+    exact=mpmath("log1p"),
+    field=functions.logarithm,
+)
+@primitive(
+    rsqrt_p,
+    kinds=MONOTONE,
+    complex=of_complex.reciprocal_root,
+    value=of_reals(lambda x: 1 / np.sqrt(x)),
+    exact=of_numbers(lambda mp, x: 1 / mp.sqrt(x)),
+    field=functions.inverse_root,
+    has_limits=True,
+)
+@primitive(
+    asin_p, kinds=MONOTONE, complex=of_complex.inverse(1, _BEYOND, 0.5), value=of_reals(np.arcsin), exact=mpmath("asin")
+)
+@primitive(
+    acos_p, kinds=MONOTONE, complex=of_complex.inverse(1, _BEYOND, 0.5), value=of_reals(np.arccos), exact=mpmath("acos")
+)
+@primitive(
+    asinh_p,
+    kinds=MONOTONE,
+    complex=of_complex.inverse(1j, _BEYOND, 0.5),
+    value=of_reals(np.arcsinh),
+    exact=mpmath("asinh"),
+)
+@primitive(
+    acosh_p,
+    kinds=MONOTONE,
+    complex=of_complex.inverse(1, _BEFORE, 0.5),
+    value=of_reals(np.arccosh),
+    exact=mpmath("acosh"),
+)
+@primitive(
+    atan_p,
+    kinds=MONOTONE,
+    complex=of_complex.inverse(1j, _BEYOND, 1),
+    value=of_reals(np.arctan),
+    exact=mpmath("atan"),
+    has_limits=True,
+)
+@primitive(
+    atanh_p,
+    kinds=MONOTONE,
+    complex=of_complex.inverse(1, _BEYOND, 1),
+    value=of_reals(np.arctanh),
+    exact=mpmath("atanh"),
+)
+@primitive(
+    sinh_p,
+    kinds=MONOTONE,
+    complex=of_complex.of_two(np.cosh),
+    value=of_reals(np.sinh),
+    exact=of_numbers(lambda mp, x: _hyperbolic(mp, x, "sinh")),
+    field=functions.hyperbolic_sine,
+)
+@primitive(
+    tanh_p,
+    kinds=MONOTONE | Kind.SATURATES,
+    complex=of_complex.hyperbolic_tangent,
+    value=of_floats(np.tanh),
+    exact=mpmath("tanh"),
+    field=functions.hyperbolic_tangent,
+    has_limits=True,
+)
+@primitive(
+    log_p,
+    kinds=MONOTONE,
+    complex=of_complex.logarithm,
+    value=of_floats(np.log),
+    exact=mpmath("log"),
+    field=functions.logarithm,
+)
+@primitive(
+    "log2",  # of JAX 0.11 and later
+    kinds=MONOTONE,
+    complex=of_complex.logarithm_to_base_two,
+    value=of_floats(np.log2),
+    exact=of_numbers(lambda mp, x: mp.log(x) / mp.ln2),
+)
+@primitive(
+    sqrt_p,
+    kinds=MONOTONE,
+    complex=of_complex.root,
+    value=of_floats(np.sqrt),
+    exact=mpmath("sqrt"),
+    field=functions.square_root,
+)
 def _monotone(eqn, x, e, y, p):
     low, high = (np.asarray(evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))
-    return change(y, low, high) + _own(y, p)
+    return change(y, low, high) + own(y, p)
 
 
-@primitive("erf", kinds=MONOTONE | Kind.SATURATES)
+@primitive(
+    erf_p,
+    kinds=MONOTONE | Kind.SATURATES,
+    value=scipy("erf"),
+    exact=of_numbers(lambda mp, x: mp.erf(x) if abs(x) < _EXPONENT else mp.sign(x)),
+    field=functions.error_function,
+    has_limits=True,
+)
 def _error_function(eqn, x, e, y, p):
     # The polynomial in PyTorch's GELU errs by up to 5.7 eps where erf is nearly 1 (float32, AVX512, PyTorch 2.13).
-    return _monotone(eqn, x, e, y, p) + _own(y, p)
+    return _monotone(eqn, x, e, y, p) + own(y, p)
 
 
-@primitive("cosh", kinds=Kind.FUNCTION, complex=of_complex.of_two(np.sinh))
+@primitive(
+    cosh_p,
+    kinds=Kind.FUNCTION,
+    complex=of_complex.of_two(np.sinh),
+    value=of_reals(np.cosh),
+    exact=of_numbers(lambda mp, x: _hyperbolic(mp, x, "cosh")),
+    field=functions.hyperbolic_cosine,
+)
 def _even(eqn, x, e, y, p):
-    return np.cosh(np.abs(x[0]) + e[0]) - y + _own(y, p)
+    return np.cosh(np.abs(x[0]) + e[0]) - y + own(y, p)
 
 
-@primitive("sin", kinds=Kind.FUNCTION, complex=of_complex.of_two(np.cos))
+@primitive(
+    sin_p,
+    kinds=Kind.FUNCTION,
+    complex=of_complex.of_two(np.cos),
+    value=of_floats(np.sin),
+    exact=mpmath("sin"),
+    field=functions.sine,
+)
 def _sine(eqn, x, e, y, p):
-    return np.minimum(np.abs(np.cos(x[0])) * e[0] + e[0] ** 2 / 2, 2) + _own(y, p)
+    return np.minimum(np.abs(np.cos(x[0])) * e[0] + e[0] ** 2 / 2, 2) + own(y, p)
 
 
-@primitive("cos", kinds=Kind.FUNCTION, complex=of_complex.of_two(np.sin))
+@primitive(
+    cos_p,
+    kinds=Kind.FUNCTION,
+    complex=of_complex.of_two(np.sin),
+    value=of_floats(np.cos),
+    exact=mpmath("cos"),
+    field=functions.cosine,
+)
 def _cosine(eqn, x, e, y, p):
-    return np.minimum(np.abs(np.sin(x[0])) * e[0] + e[0] ** 2 / 2, 2) + _own(y, p)
+    return np.minimum(np.abs(np.sin(x[0])) * e[0] + e[0] ** 2 / 2, 2) + own(y, p)
 
 
 def _complex_integer_power(eqn, x, e, y, p):
@@ -74,7 +244,28 @@ def _complex_integer_power(eqn, x, e, y, p):
     return bound + np.abs(y) * np.expm1(of_exponent) + of_complex.own(y, p)
 
 
-@primitive("integer_pow", "square", kinds=Kind.FUNCTION | Kind.PRODUCT, complex=_complex_integer_power)
+def _exact_integer_power(mp, eqn, x):
+    n = eqn.params["y"]
+    return as_array(np.frompyfunc(lambda x: mp.nan if x == 0 and n < 0 else x**n, 1, 1)(x))
+
+
+@primitive(
+    integer_pow_p,
+    kinds=Kind.FUNCTION | Kind.PRODUCT,
+    complex=_complex_integer_power,
+    value=where(all_real, lambda x, y: np.power(x, float(y))),
+    exact=_exact_integer_power,
+    field=functions.integer_power,
+    has_limits=True,
+)
+@primitive(
+    square_p,
+    kinds=Kind.FUNCTION | Kind.PRODUCT,
+    complex=_complex_integer_power,
+    value=of_floats(np.square),
+    exact=of_numbers(lambda mp, x: x * x),
+    field=functions.square,
+)
 def _integer_power(eqn, x, e, y, p):
     """The rule of x ** n, n an integer: |n| roundings."""
     n = eqn.params.get("y", 2)
@@ -86,145 +277,90 @@ def _integer_power(eqn, x, e, y, p):
     return passed_on + abs(n) * p.u * np.abs(y) + underflow(y, p)
 
 
-@primitive("one_minus_square", kinds=Kind.FUNCTION)
+@primitive(
+    "one_minus_square",  # of JAX 0.11 and later
+    kinds=Kind.FUNCTION,
+    exact=of_numbers(lambda mp, x: 1 - x * x),
+    field=functions.one_minus_square,
+)
 def _one_minus_square(eqn, x, e, y, p):
     return 2 * np.abs(x[0]) * e[0] + e[0] ** 2 + p.u * (x[0] ** 2 + np.abs(y))
 
 
-@primitive("pow", kinds=Kind.FUNCTION, complex=of_complex.power)
+@primitive(
+    pow_p,
+    kinds=Kind.FUNCTION,
+    complex=of_complex.power,
+    value=of_reals(np.power),
+    exact=of_numbers(lambda mp, x, y: x ** int(y) if y == int(y) else mp.power(x, y)),
+    field=functions.power,
+    has_limits=True,
+)
 def _power(eqn, x, e, y, p):
     base, exponent = np.abs(x[0]), x[1]
     # The relative error of x ** y = exp(y log x), with log x wrong by at most E_x / (x - E_x).
     change = np.abs(exponent) * e[0] / (base - e[0]) + np.abs(np.log(base)) * e[1]
     passed_on = np.where((base > e[0]) | (e[0] == 0), np.abs(y) * np.expm1(np.nan_to_num(change, nan=0.0)), np.inf)
-    return passed_on + _own(y, p)
+    return passed_on + own(y, p)
 
 
-@primitive("atan2", kinds=Kind.FUNCTION)
+@primitive(atan2_p, kinds=Kind.FUNCTION, value=of_reals(np.arctan2), exact=mpmath("atan2"))
 def _angle(eqn, x, e, y, p):
     radius = np.hypot(x[0], x[1])
     error = np.hypot(e[0], e[1])
-    return np.where(radius > error, np.arcsin(np.minimum(error / radius, 1)), np.where(error > 0, np.pi, 0)) + _own(
-        y, p
-    )
+    return np.where(radius > error, np.arcsin(np.minimum(error / radius, 1)), np.where(error > 0, np.pi, 0)) + own(y, p)
 
 
-@primitive("exp", kinds=MONOTONE | Kind.SATURATES, complex=of_complex.exponential)
-@primitive("exp2", kinds=MONOTONE | Kind.SATURATES, complex=of_complex.power_of_two)
-@primitive("logistic", kinds=MONOTONE | Kind.SATURATES)
+@primitive(
+    exp_p,
+    kinds=MONOTONE | Kind.SATURATES,
+    complex=of_complex.exponential,
+    value=of_floats(np.exp),
+    exact=of_numbers(_exponential),
+    field=functions.exponential,
+    has_limits=True,
+)
+@primitive(
+    exp2_p,
+    kinds=MONOTONE | Kind.SATURATES,
+    complex=of_complex.power_of_two,
+    value=of_reals(np.exp2),
+    exact=of_numbers(lambda mp, x: _exponential(mp, x * mp.ln2)),
+)
+@primitive(
+    logistic_p,
+    kinds=MONOTONE | Kind.SATURATES,
+    value=scipy("expit"),
+    exact=of_numbers(lambda mp, x: 1 / (1 + _exponential(mp, -x))),
+    field=functions.logistic,
+    has_limits=True,
+)
 def _decaying(eqn, x, e, y, p):
     """The bound of a function that is 0 at infinity only: a 0 elsewhere has underflowed."""
     return _monotone(eqn, x, e, y, p) + np.where((y == 0) & np.isfinite(x[0]), p.tiny, 0.0)
 
 
-@primitive("erfc", kinds=MONOTONE | Kind.SATURATES)
+@primitive(
+    erfc_p,
+    kinds=MONOTONE | Kind.SATURATES,
+    value=scipy("erfc"),
+    exact=of_numbers(lambda mp, x: mp.erfc(x) if abs(x) < _EXPONENT else 1 - mp.sign(x)),
+    field=functions.complement_of_error_function,
+    has_limits=True,
+)
 def _complementary(eqn, x, e, y, p):
     # An allowance: nearly everybody's gelu and normal distribution has 1 - erf, whose error is that of its terms.
     return _monotone(eqn, x, e, y, p) + relative(p) * np.abs(1 - y)
 
 
-@primitive("tan", kinds=Kind.FUNCTION, complex=of_complex.tangent)
+@primitive(
+    tan_p,
+    kinds=Kind.FUNCTION,
+    complex=of_complex.tangent,
+    value=of_floats(np.tan),
+    exact=mpmath("tan"),
+    field=functions.tangent,
+)
 def _tangent(eqn, x, e, y, p):
     pole_between = np.floor((x[0] - e[0]) / np.pi + 0.5) != np.floor((x[0] + e[0]) / np.pi + 0.5)
     return np.where(pole_between, np.inf, _monotone(eqn, x, e, y, p))
-
-
-# The gamma function's logarithm and its derivatives ψ, ψ', ...: poles at 0, -1, -2, ...; the derivatives of odd order,
-# n! Σ 1 / (x + k)ⁿ⁺¹, are positive everywhere. So ψ and those of even order rise between any two poles, and the
-# logarithm and those of odd order are convex: they rise by what they do at an end at most, and fall by their slope.
-
-
-def _of_gamma(eqn, x, e, y, p, convex):
-    *order, at = x  # of polygamma the order comes first
-    error = e[-1]
-    low, high = (np.asarray(evaluated(eqn, *order, at + shift)) for shift in (-error, error))
-    moved = change(y, low, high)
-    if np.any(convex):
-        _, slope = jax.jvp(lambda a: eqn.primitive.bind(*order, a, **eqn.params), (at,), (np.ones_like(at),))
-        fall = np.abs(np.asarray(slope)) * error
-        moved = np.where(convex, np.maximum(np.maximum(high - y, low - y), fall), moved)
-    apart = (at - error > 0) | (np.floor(at - error) == np.floor(at + error))
-    return np.where(apart, moved, np.inf) + _own(y, p)
-
-
-@primitive("lgamma", kinds=Kind.FUNCTION)
-def _log_gamma(eqn, x, e, y, p):
-    # Everybody has a sum of a logarithm and corrections, which cancel near a zero of the function: XLA's is Lanczos'.
-    z = np.where(x[0] < 0.5, -x[0], x[0] - 1)
-    terms = (z + 0.5) * np.log(z + 7.5) + z + 7.5
-    return _of_gamma(eqn, x, e, y, p, True) + ELEMENTARY * FLOAT64.u * terms
-
-
-@primitive("digamma", kinds=Kind.FUNCTION)
-def _digamma(eqn, x, e, y, p):
-    # Likewise: ψ(x) = ψ(x + k) - 1 / x - ... - 1 / (x + k - 1), the first of them a logarithm.
-    z = np.where(x[0] < 0.5, -x[0], x[0] - 1)
-    return _of_gamma(eqn, x, e, y, p, False) + ELEMENTARY * p.u_acc * (np.log(z + 7.5) + 1)
-
-
-@primitive("polygamma", kinds=Kind.FUNCTION)
-def _polygamma(eqn, x, e, y, p):
-    return _of_gamma(eqn, x, e, y, p, np.broadcast_to(x[0] % 2 == 1, y.shape))
-
-
-@primitive("zeta", kinds=Kind.FUNCTION)
-def _zeta(eqn, x, e, y, p):
-    """Σ (k + q) ** -s, which falls as q rises; there is no bound if s may be off, or q may be 0."""
-    s, q = x
-    low, high = (np.asarray(evaluated(eqn, s, np.maximum(q + shift, 0.0))) for shift in (-e[1], e[1]))
-    passed_on = np.where((q > e[1]) & (e[0] == 0), change(y, low, high), np.inf)
-    # Everybody adds the first terms, ten or so, and what Euler and Maclaurin have for the others, which is less.
-    return passed_on + 10 * p.u_acc * np.abs(y) + _own(y, p)
-
-
-# Incomplete gamma and beta functions: monotone in every argument, with a power and an exponential before a series.
-
-
-def _corners(eqn, x, e, signs):
-    """The values at the arguments that make it least and greatest: signs says where each argument takes it."""
-    moved = [[a + way * sign * b for a, b, sign in zip(x, e, signs, strict=True)] for way in (-1, 1)]
-    moved = [[np.maximum(a, 0.0) for a in args] for args in moved]
-    return (np.asarray(evaluated(eqn, *args)) for args in moved)
-
-
-def _incomplete_gamma(signs, lower):
-    def rule(eqn, x, e, y, p):
-        low, high = _corners(eqn, x, e, signs)
-        a, at = x
-        with np.errstate(all="ignore"):
-            logarithms = np.abs(a * np.log(at)) + at + np.abs(a * np.log(a)) + a  # of x^a exp(-x) / Γ(a)
-        # Computed is the upper one where x > 1 and x > a, else the lower one; the other is 1 less that.
-        computed = np.where(((at > 1) & (at > a)) == lower, 1 - y, y)
-        own = relative(p) * (1 + np.nan_to_num(logarithms, posinf=0.0, nan=0.0)) * computed
-        return np.maximum(high - y, y - low) + own + _own(y, p)
-
-    return rule
-
-
-primitive("igamma", kinds=Kind.FUNCTION)(_incomplete_gamma((-1, 1), lower=True))
-primitive("igammac", kinds=Kind.FUNCTION)(_incomplete_gamma((1, -1), lower=False))
-
-
-@primitive("regularized_incomplete_beta", kinds=Kind.FUNCTION)
-def _incomplete_beta(eqn, x, e, y, p):
-    low, high = _corners(eqn, [x[0], x[1], np.minimum(x[2], 1.0)], e, (-1, 1, 1))
-    a, b, at = x
-    with np.errstate(all="ignore"):
-        logarithms = np.abs(a * np.log(at)) + np.abs(b * np.log1p(-at)) + (a + b) * np.abs(np.log(a + b)) + a + b
-    own = relative(p) * (1 + np.nan_to_num(logarithms, posinf=0.0, nan=0.0)) * np.minimum(y, 1 - y)
-    return np.where(x[2] + e[2] < 1, np.maximum(high - y, y - low), np.maximum(1 - y, y)) + own + _own(y, p)
-
-
-@primitive("bessel_i0e", kinds=Kind.FUNCTION)
-def _bessel_0(eqn, x, e, y, p):
-    """exp(-|x|) I₀(x): even, and falls away from 0."""
-    near, far = (np.asarray(evaluated(eqn, np.abs(x[0]) + shift)) for shift in (-e[0], e[0]))
-    near = np.where(np.abs(x[0]) > e[0], near, 1.0)
-    return np.maximum(near - y, y - far) + _own(y, p)
-
-
-@primitive("bessel_i1e", kinds=Kind.FUNCTION)
-def _bessel_1(eqn, x, e, y, p):
-    """exp(-|x|) I₁(x): its second derivative is -1 at 0, and smaller elsewhere."""
-    _, slope = jax.jvp(lambda a: eqn.primitive.bind(a, **eqn.params), (x[0],), (np.ones_like(x[0]),))
-    return np.abs(np.asarray(slope)) * e[0] + e[0] ** 2 / 2 + _own(y, p)

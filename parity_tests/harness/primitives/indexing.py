@@ -1,4 +1,4 @@
-"""Rounding errors of reading from, writing to, and adding up in places that are named by an index.
+"""Reading from, writing to, and adding up in places that are named by an index.
 
 An index that rounding may change, such as the place of the largest entry, names one of several places: its bound says
 how far from the oracle's it may be. What is read or written has a bound that covers all of them, as long as these are
@@ -12,11 +12,30 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jax import lax
+from jax.extend.core.primitives import (
+    dynamic_slice_p,
+    dynamic_update_slice_p,
+    gather_p,
+    scatter_add_p,
+    scatter_mul_p,
+    scatter_p,
+)
 
 from parity_tests.harness.primitives.bound.base import underflow
 from parity_tests.harness.primitives.bound.terms import in_place, unless_part_overflows
+from parity_tests.harness.primitives.field.rules import linear
 from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, primitive
 from parity_tests.harness.primitives.value.evaluated import evaluated
+from parity_tests.harness.primitives.value.functions import always, where
+from parity_tests.harness.primitives.value.indexing import (
+    gathered,
+    may_combine,
+    may_index,
+    may_write,
+    read,
+    scattered,
+    written,
+)
 
 _MOST_PLACES = 512  # that an index may name
 
@@ -41,14 +60,14 @@ def _places(index: np.ndarray, e: np.ndarray, limits: Sequence[int]) -> Iterator
     return each()
 
 
-@primitive("gather", kinds=Kind.HOMOGENEOUS, complex=BY_MODULUS)
+@primitive(gather_p, kinds=Kind.HOMOGENEOUS, complex=BY_MODULUS, value=where(may_index, gathered))
 def selected(eqn, x, e, y, p):
     """All that may be read, and its error."""
 
-    def read(operand, index):
+    def at(operand, index):
         return np.asarray(evaluated(eqn, operand, index))
 
-    bound = read(e[0], x[1])
+    bound = at(e[0], x[1])
     if not np.any(e[1] >= 0.5):
         return bound
     dims, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
@@ -58,22 +77,22 @@ def selected(eqn, x, e, y, p):
         moved = np.any(e[1] >= 0.5, axis=-1)
         return np.where(np.expand_dims(moved, dims.offset_dims), np.inf, bound)
     for index, may in places:
-        change = np.abs(read(x[0], index) * 1.0 - y * 1.0) + read(e[0], index)
+        change = np.abs(at(x[0], index) * 1.0 - y * 1.0) + at(e[0], index)
         bound = np.where(np.expand_dims(may, dims.offset_dims), np.maximum(bound, change), bound)
     return bound
 
 
-@primitive("dynamic_slice", kinds=Kind.HOMOGENEOUS, complex=BY_MODULUS)
+@primitive(dynamic_slice_p, kinds=Kind.HOMOGENEOUS, complex=BY_MODULUS, value=where(always, read))
 def sliced(eqn, x, e, y, p):
     return _unless_moved(e[1:], np.asarray(evaluated(eqn, e[0], *x[1:])))
 
 
-@primitive("dynamic_update_slice", complex=BY_MODULUS)
+@primitive(dynamic_update_slice_p, complex=BY_MODULUS, value=where(lambda eqn, x: x[0].dtype == x[1].dtype, written))
 def updated(eqn, x, e, y, p):
     return _unless_moved(e[2:], np.asarray(evaluated(eqn, e[0], e[1], *x[2:])))
 
 
-@primitive("scatter", complex=BY_MODULUS)
+@primitive(scatter_p, complex=BY_MODULUS, value=where(may_write, scattered(None)))
 def replaced(eqn, x, e, y, p):
     operand, index, updates = x
     bound = _scattered(eqn, x, e[0], e[2])
@@ -119,7 +138,25 @@ def _unless_moved_in_row(eqn, of_index, bound):
     return np.where(rows.transpose(np.argsort(places)).reshape(shape), np.inf, bound)
 
 
-@primitive("scatter-add", kinds=Kind.SUM, complex=BY_MODULUS)
+def _exact_sum(mp, eqn, x, indices, updates):
+    """Where each entry of the updates goes, the evaluation in float64 says of it alone."""
+    y, none = x.copy(), np.zeros(x.shape)
+    for i, update in enumerate(updates.flat):
+        alone = np.zeros(updates.shape)
+        alone.flat[i] = 1.0
+        for place in np.argwhere(np.asarray(evaluated(eqn, none, indices, alone))):
+            y[tuple(place)] = y[tuple(place)] + update
+    return y
+
+
+@primitive(
+    scatter_add_p,
+    kinds=Kind.SUM,
+    complex=BY_MODULUS,
+    value=where(may_combine, scattered(np.add)),
+    exact=_exact_sum,
+    field=linear,
+)
 def scattered_sum(eqn, x, e, y, p):
     """Added up where it is stored, in the storage format: what PyTorch's index_add and a GPU's atomics do."""
     operand, index, updates = x
@@ -162,12 +199,13 @@ def _to_updates(eqn, of_index: np.ndarray, updates: np.ndarray) -> np.ndarray:
     return np.broadcast_to(np.expand_dims(of_index * 1.0, window), updates.shape)
 
 
-@primitive("scatter-mul", "scatter_mul")
+# JAX has called it scatter-mul and scatter_mul.
+@primitive(scatter_mul_p, "scatter_mul", value=where(may_combine, scattered(np.multiply)))
 def scattered_product(eqn, x, e, y, p):
-    def scattered(operand, updates):
+    def combined(operand, updates):
         return np.asarray(evaluated(eqn, operand, x[1], updates))
 
-    grown = scattered(np.abs(x[0]) + e[0], np.abs(x[2]) + e[2]) - np.abs(y)
+    grown = combined(np.abs(x[0]) + e[0], np.abs(x[2]) + e[2]) - np.abs(y)
     # With e as every factor the product counts them, by its logarithm.
-    terms = np.log(scattered(np.ones_like(x[0]), np.full_like(x[2], np.e)))
+    terms = np.log(combined(np.ones_like(x[0]), np.full_like(x[2], np.e)))
     return _unless_moved_in_row(eqn, e[1], grown + terms * (p.u * np.abs(y) + underflow(y, p)))

@@ -27,10 +27,14 @@ import warnings
 
 import numpy as np
 import scipy.linalg
+from jax.extend.core.primitives import cholesky_p, lu_p, triangular_solve_p
 
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.primitives.bound.complex import QUOTIENT
+from parity_tests.harness.primitives.field import factorizations
 from parity_tests.harness.primitives.registry import BY_MODULUS, primitive
+from parity_tests.harness.primitives.value import linear
+from parity_tests.harness.primitives.value.functions import where
 
 _ITERATIONS = 100  # far fewer do where the bound is of any use
 
@@ -64,7 +68,9 @@ def _carried(A: np.ndarray, change: np.ndarray, X: np.ndarray, e_B: np.ndarray, 
     return np.where(converges, series @ (inverse @ (e_B + change @ np.abs(X) + n * p.tiny)), np.inf)
 
 
-@primitive("triangular_solve", complex=BY_MODULUS)
+@primitive(
+    triangular_solve_p, complex=BY_MODULUS, value=where(linear.may_solve, linear.solved), field=factorizations.solved
+)
 def triangular_solve(eqn, x, e, y, p):
     q = eqn.params
     T, e_T = (np.tril(a) if q["lower"] else np.triu(a) for a in (x[0], e[0]))
@@ -88,7 +94,7 @@ def linear_solve(A: np.ndarray, e_A: np.ndarray, X: np.ndarray, e_B: np.ndarray,
     return _carried(A, e_A + own, X, e_B, p)
 
 
-@primitive("cholesky")
+@primitive(cholesky_p, field=factorizations.rooted)
 def cholesky(eqn, x, e, y, p):
     below = np.tril(np.ones(y.shape))
     L, e_A = y * below, np.tril(e[0]) + np.tril(e[0], -1).mT  # only what is below the diagonal is read
@@ -101,7 +107,7 @@ def cholesky(eqn, x, e, y, p):
     return np.where(below > 0, magnitude @ F, np.inf)
 
 
-@primitive("lu", complex=BY_MODULUS)
+@primitive(lu_p, complex=BY_MODULUS, value=where(linear.may_factor, linear.factored), field=factorizations.pivoted)
 def lu(eqn, x, e, y, p):
     packed, pivots, permutation = y
     # The pivots are the oracle's choice, not a result: determinants and solutions are the same by any.

@@ -1,9 +1,12 @@
-"""The primitives of JAX that the error analysis knows: one record each, which says its rule and what it is.
+"""The primitives of JAX: one record each, which says what it is, and has a rule of it for each number system.
 
-A record is made where the rule is written, in the file of its family:
+A record is made where the bound of its rounding errors is written, in the file of its family:
 
-    @primitive("cumsum", kinds=Kind.SUM | Kind.LINEAR, complex=BY_MODULUS)
+    @primitive(cumsum_p, kinds=Kind.SUM | Kind.LINEAR, value=of_one(np.cumsum), complex=BY_MODULUS, exact=...)
     def cumulative_sum(eqn, x, e, y, p): ...
+
+It names JAX's own primitive where `jax.extend.core.primitives` or `jax.lax` has it in every version that is supported,
+so that a slip is an ImportError. By its name stands what a version lacks, or what no public module has.
 
 What follows more than one equation (the order of products and sums in `products` and `fused`, sums of integers in
 `exact`, scales in `scales`, the terms of a result in the diagnosis) asks this module what a primitive is by `has`, and
@@ -83,6 +86,13 @@ class Rule(Protocol):
         ...
 
 
+# (context, equation, operands...) -> the result, or a list of them: numbers of an mpmath context in arrays of objects,
+# integers and booleans as NumPy has them.
+Exact = Callable[..., Any]
+# (model, equation, operands...) -> the residues of each result: see `field.numbers`.
+Residual = Callable[..., Any]
+
+
 class ByModulus(Enum):
     """See `BY_MODULUS`."""
 
@@ -90,6 +100,21 @@ class ByModulus(Enum):
 
 
 BY_MODULUS = ByModulus.BY_MODULUS  # the rule holds for complex numbers, too, whose bounds are of the modulus
+
+
+class Value(NamedTuple):
+    """A value in NumPy. `value.functions` makes them.
+
+    compute: (operands..., the equation's parameters if it takes them) -> the result, or a list of them.
+    applies: (equation, operands) -> whether that is what JAX computes; else JAX does.
+    takes_parameters: whether it takes the equation's parameters, by their names.
+    wherever_real: whether it applies wherever all operands and results are float64.
+    """
+
+    compute: Callable[..., Any]
+    applies: Callable[[core.JaxprEqn, Sequence[np.ndarray]], bool]
+    takes_parameters: bool
+    wherever_real: Callable[[core.JaxprEqn], bool]
 
 
 class Terms(NamedTuple):
@@ -105,21 +130,29 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Primitive:
-    """All that the error analysis knows of a primitive of JAX.
+    """All that is known of a primitive of JAX.
 
     Attributes:
         name: what `eqn.primitive.name` is.
         kinds: what it is.
-        rule: bounds its errors.
-        complex: the rule for complex numbers; BY_MODULUS if `rule` holds for them; None if there is no bound.
+        bound: bounds its rounding errors.
+        complex: the bound of complex numbers; BY_MODULUS if `bound` holds for them; None if there is none.
         terms: of a SUM whose terms are followed through further sums, see `rounding.fused`.
+        value: its value in NumPy; None if JAX computes it.
+        exact: its value in many bits; None if it has none, or needs none, as what moves numbers.
+        field: its residues in finite fields; None if they follow from its kinds, or it has none.
+        has_limits: True if it has a finite limit at an infinity of an operand.
     """
 
     name: str
     kinds: Kind
-    rule: Rule
+    bound: Rule
     complex: Rule | ByModulus | None = None
     terms: Terms | None = None
+    value: Value | None = None
+    exact: Exact | None = None
+    field: Residual | None = None
+    has_limits: bool = False
 
     def __post_init__(self) -> None:
         """Refuse terms of what is no sum.
@@ -147,29 +180,34 @@ AnyRule = TypeVar("AnyRule", bound="Rule")
 
 
 def primitive(
-    *names: str,
+    *which: core.Primitive | str,
     kinds: Kind = _NONE,
     complex: Rule | ByModulus | None = None,  # the word for it
     terms: Terms | None = None,
+    value: Value | None = None,
+    exact: Exact | None = None,
+    field: Residual | None = None,
+    has_limits: bool = False,
 ) -> Callable[[AnyRule], AnyRule]:
-    """Register primitives that share a rule, which is decorated; the arguments are those of `Primitive`.
+    """Register primitives that share a bound, which is decorated; the arguments are those of `Primitive`.
 
     Raises:
         ValueError: one of them has a record already.
     """
 
-    def register(rule: AnyRule) -> AnyRule:
+    def register(bound: AnyRule) -> AnyRule:
         global _edition
-        for name in names:
+        for each in which:
+            name = each if isinstance(each, str) else each.name
             known = _RECORDS.get(name)
             if known is not None:
                 raise ValueError(
-                    f"the JAX primitive {name!r} has a record already, with the rule {_place(known.rule)}; a primitive "
-                    f"has one record: change that one instead of registering {_place(rule)}"
+                    f"the JAX primitive {name!r} has a record already, with the rule {_place(known.bound)}; a "
+                    f"primitive has one record: change that one instead of registering {_place(bound)}"
                 )
-            _RECORDS[name] = Primitive(name, kinds, rule, complex, terms)
+            _RECORDS[name] = Primitive(name, kinds, bound, complex, terms, value, exact, field, has_limits)
         _edition += 1
-        return rule
+        return bound
 
     return register
 
@@ -222,7 +260,7 @@ def moves(name: str) -> bool:
 
 
 def records() -> Mapping[str, Primitive]:
-    """All records by name. They are complete once `rounding.analysis` is imported, which imports every family."""
+    """All records by name. They are complete, since the package imports every family."""
     return MappingProxyType(_RECORDS)
 
 

@@ -1,4 +1,4 @@
-"""Rounding errors of sums and products of many terms: contractions, running sums and products, convolutions."""
+"""Sums and products of many terms: contractions, running sums and products, convolutions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ import math
 
 import numpy as np
 from jax import lax
+from jax.extend.core.primitives import (
+    conv_general_dilated_p,
+    cumlogsumexp_p,
+    cumprod_p,
+    cumsum_p,
+    dot_general_p,
+    reduce_prod_p,
+    reduce_sum_p,
+)
 
 from parity_tests.harness.primitives.bound import complex as rounding_complex
 from parity_tests.harness.primitives.bound.base import ELEMENTARY, largest_factor, unless_part_of_product_overflows
@@ -16,9 +25,12 @@ from parity_tests.harness.primitives.bound.terms import (
     pairs_of_convolution,
     unless_part_overflows,
 )
+from parity_tests.harness.primitives.exact.arrays import as_array, cumulative, reduced
 from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, Terms, primitive
+from parity_tests.harness.primitives.value.convolutions import convolved
 from parity_tests.harness.primitives.value.evaluated import evaluated
-from parity_tests.harness.primitives.value.products import as_matrices, product
+from parity_tests.harness.primitives.value.functions import all_floating, along, of_one_real, where
+from parity_tests.harness.primitives.value.products import as_matrices, contracted, product
 
 
 def _along_axes(eqn, x):
@@ -53,7 +65,21 @@ _OF_CONVOLUTION = Terms(_of_one_window, _equal_in_windows)
 SUM = Kind.SUM | Kind.LINEAR | Kind.HOMOGENEOUS
 
 
-@primitive("dot_general", kinds=Kind.SUM | Kind.BILINEAR, complex=BY_MODULUS, terms=_OF_CONTRACTION)
+def _exact_contraction(mp, eqn, x, y):
+    (axes, _), _ = eqn.params["dimension_numbers"]
+    if not all(x.shape[axis] for axis in axes):
+        return as_array(np.full(eqn.outvars[0].aval.shape, mp.zero, object))
+    return as_array(contracted(x, y, **eqn.params))
+
+
+@primitive(
+    dot_general_p,
+    kinds=Kind.SUM | Kind.BILINEAR,
+    complex=BY_MODULUS,
+    terms=_OF_CONTRACTION,
+    value=where(all_floating, contracted),
+    exact=_exact_contraction,
+)
 def contraction(eqn, x, e, y, p):
     dimension_numbers = eqn.params["dimension_numbers"]
     (axes, _), _ = dimension_numbers
@@ -71,7 +97,15 @@ def contraction(eqn, x, e, y, p):
     return unless_part_overflows(bound, magnitude, y, p)
 
 
-@primitive("reduce_sum", kinds=SUM, complex=BY_MODULUS, terms=_OF_SUM)
+# Of NumPy's functions of these names the calls of the ufuncs are all; they take less than half the time.
+@primitive(
+    reduce_sum_p,
+    kinds=SUM,
+    complex=BY_MODULUS,
+    terms=_OF_SUM,
+    value=of_one_real(lambda x, axes, **_: np.add.reduce(x, tuple(axes))),
+    exact=reduced(lambda mp, a, b: a + b, lambda mp: mp.zero),
+)
 def sum(eqn, x, e, y, p):
     axes = tuple(eqn.params["axes"])
     K = math.prod([x[0].shape[axis] for axis in axes])
@@ -80,18 +114,30 @@ def sum(eqn, x, e, y, p):
     return unless_part_overflows(np.add.reduce(e[0], axes) + own + p.u * np.abs(y), magnitude, y, p)
 
 
-@primitive("cumsum", kinds=SUM, complex=BY_MODULUS, terms=_OF_CUMULATIVE_SUM)
+@primitive(
+    cumsum_p,
+    kinds=SUM,
+    complex=BY_MODULUS,
+    terms=_OF_CUMULATIVE_SUM,
+    value=of_one_real(along(np.cumsum)),
+    exact=cumulative(lambda mp, a, b: a + b),
+)
 def cumulative_sum(eqn, x, e, y, p):
-    def cumulative(a):
+    def running(a):
         return np.asarray(evaluated(eqn, a))
 
     axis = eqn.params["axis"]
-    magnitude = cumulative(np.abs(x[0]))
+    magnitude = running(np.abs(x[0]))
     own = p.gamma(x[0].shape[axis], equal_pairs(x[0], (axis,), p.u_acc)) * magnitude
-    return unless_part_overflows(cumulative(e[0]) + own + p.u * np.abs(y), magnitude, y, p)
+    return unless_part_overflows(running(e[0]) + own + p.u * np.abs(y), magnitude, y, p)
 
 
-@primitive("reduce_prod", kinds=Kind.PRODUCT)
+@primitive(
+    reduce_prod_p,
+    kinds=Kind.PRODUCT,
+    value=of_one_real(lambda x, axes, **_: np.multiply.reduce(x, tuple(axes))),
+    exact=reduced(lambda mp, a, b: a * b, lambda mp: mp.one),
+)
 def product_of_all(eqn, x, e, y, p):
     axes = tuple(eqn.params["axes"])
     K = math.prod(x[0].shape[axis] for axis in axes)
@@ -102,25 +148,27 @@ def product_of_all(eqn, x, e, y, p):
     return unless_part_of_product_overflows(bound, largest_factor(x[0], e[0], p, p.largest).prod(axes), p)
 
 
-@primitive("cumprod", kinds=Kind.PRODUCT)
+@primitive(
+    cumprod_p, kinds=Kind.PRODUCT, value=of_one_real(along(np.cumprod)), exact=cumulative(lambda mp, a, b: a * b)
+)
 def cumulative_product(eqn, x, e, y, p):
-    def cumulative(a):
+    def running(a):
         return np.asarray(evaluated(eqn, a))
 
     terms = np.cumsum(np.ones_like(x[0]), eqn.params["axis"])  # how many factors
     terms = np.flip(terms, eqn.params["axis"]) if eqn.params["reverse"] else terms
     # In whatever order: see `rounding.products`.
-    lost = np.where(cumulative((x[0] != 0) * 1.0) == 0, 0.0, p.tiny * cumulative(np.maximum(np.abs(x[0]), 1.0)))
-    bound = cumulative(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + lost)
-    return unless_part_of_product_overflows(bound, cumulative(largest_factor(x[0], e[0], p, p.largest)), p)
+    lost = np.where(running((x[0] != 0) * 1.0) == 0, 0.0, p.tiny * running(np.maximum(np.abs(x[0]), 1.0)))
+    bound = running(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + lost)
+    return unless_part_of_product_overflows(bound, running(largest_factor(x[0], e[0], p, p.largest)), p)
 
 
-@primitive("cumlogsumexp", kinds=Kind.MONOTONE)
+@primitive(cumlogsumexp_p, kinds=Kind.MONOTONE)
 def cumulative_log_sum_exp(eqn, x, e, y, p):
-    def cumulative(a):
+    def running(a):
         return np.asarray(evaluated(eqn, a))
 
-    passed_on = np.maximum(cumulative(x[0] + e[0]) - y, y - cumulative(x[0] - e[0]))
+    passed_on = np.maximum(running(x[0] + e[0]) - y, y - running(x[0] - e[0]))
     # y = m + log Σ exp(x - m), m the running maximum. The exponents round by u |x - m| each, which the sum averages by
     # the weights exp(x - y): to at most log K, since Σ p_i |x_i - m| is the entropy of p less y - m.
     K = x[0].shape[eqn.params["axis"]]
@@ -132,15 +180,21 @@ def cumulative_log_sum_exp(eqn, x, e, y, p):
     return passed_on + of_sum + (2 * p.u + ELEMENTARY * p.u_acc) * (np.abs(y - m) + np.abs(y))
 
 
-@primitive("conv_general_dilated", kinds=Kind.SUM | Kind.BILINEAR, terms=_OF_CONVOLUTION)
+@primitive(
+    conv_general_dilated_p,
+    kinds=Kind.SUM | Kind.BILINEAR,
+    terms=_OF_CONVOLUTION,
+    value=where(all_floating, convolved),
+    exact=lambda mp, eqn, x, w: as_array(convolved(x, w, **eqn.params)),
+)
 def convolution(eqn, x, e, y, p):
-    def convolved(a, b):
+    def of(a, b):
         return np.asarray(evaluated(eqn, a, b))
 
     X, Y = np.abs(x[0]), np.abs(x[1])
-    K = int(convolved(np.ones_like(X), np.ones_like(Y)).max(initial=0))
-    magnitude = convolved(X, Y)
-    passed_on = convolved(X, e[1]) + convolved(e[0], Y + e[1])
+    K = int(of(np.ones_like(X), np.ones_like(Y)).max(initial=0))
+    magnitude = of(X, Y)
+    passed_on = of(X, e[1]) + of(e[0], Y + e[1])
     dims = eqn.params["dimension_numbers"]
     own = p.gamma(K, pairs_of_convolution(X, x[1], (dims.rhs_spec[0], dims.out_spec[1]), p)) * magnitude
     bound = passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)

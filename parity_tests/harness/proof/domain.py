@@ -13,7 +13,7 @@ from parity_tests.harness.language.moves import places
 from parity_tests.harness.language.steps import Step
 from parity_tests.harness.primitives.field.fields import Residues
 from parity_tests.harness.primitives.field.numbers import Model, Number, Operand, Unmodelled, is_finite
-from parity_tests.harness.primitives.field.rules import HAVE_LIMITS, chosen, rule_of
+from parity_tests.harness.primitives.field.rules import chosen, has_limits, rule_of
 from parity_tests.harness.primitives.registry import moves
 from parity_tests.harness.proof.others import of_others
 from parity_tests.harness.proof.run import Run
@@ -54,7 +54,7 @@ class Fields(Domain[Operand, Step]):
             return self._moved(eqn, operands, results)
         pairs = zip(rule_of(name)(self._model, eqn, *operands), results, strict=True)
         made = [Number(pair, real) if real.dtype == object else real for pair, real in pairs]
-        return [self._at_infinity(operands, y) for y in made] if name in HAVE_LIMITS else made
+        return [self._at_infinity(operands, y) for y in made] if has_limits(name) else made
 
     def _known(self, real: np.ndarray) -> Number:
         """Numbers of the run that are floats, as integers are."""

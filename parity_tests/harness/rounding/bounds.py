@@ -306,7 +306,7 @@ def _rule_of(step: Step, complex_numbers: bool) -> Rule:
     if record is None:
         raise NoRule(step.name)
     if not complex_numbers or record.complex is BY_MODULUS:
-        return record.rule
+        return record.bound
     if record.complex is None:
         raise NoRule(f"{step.name} (of complex numbers)")
     return record.complex

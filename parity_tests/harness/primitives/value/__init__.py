@@ -1,1 +1,1 @@
-"""Values of primitives at float64 arguments, in NumPy: those that take more than a function of NumPy's."""
+"""Values at float64 arguments, in NumPy where that is as good as JAX: what the families share."""

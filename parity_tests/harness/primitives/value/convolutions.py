@@ -1,4 +1,4 @@
-"""Convolutions and padding as `evaluation` has them, in NumPy."""
+"""Convolutions and padding in NumPy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reading and writing at places that an index names, sorting, and counting, in NumPy: the values of JAX's primitives.
 
-See `evaluation`, of which this is a part. An index is a vector of places along some of the axes, and names a window:
+An index is a vector of places along some of the axes, and names a window:
 there it begins, and the sizes are fixed. Windows that reach beyond the array are moved inside, filled, or left out.
 """
 
@@ -102,7 +102,7 @@ def addressed(
     return positions.reshape(-1), updates.reshape(-1)
 
 
-def _scattered(combine: np.ufunc | None) -> Callable[..., np.ndarray]:
+def scattered(combine: np.ufunc | None) -> Callable[..., np.ndarray]:
     """scatter-add and the like: the array, with `combine(entry, update)` where there are updates, or the update."""
 
     def scattered(x: np.ndarray, indices: np.ndarray, updates: np.ndarray, **params: Any) -> np.ndarray:
@@ -123,29 +123,33 @@ def _slices(x: np.ndarray, starts: Sequence[np.ndarray], sizes: Sequence[int]) -
     return tuple(slice(a, a + size) for a, size in zip(at, sizes, strict=True))
 
 
-def _read(x: np.ndarray, *starts: np.ndarray, slice_sizes: Sequence[int]) -> np.ndarray:
+def read(x: np.ndarray, *starts: np.ndarray, slice_sizes: Sequence[int]) -> np.ndarray:
+    """The value of dynamic_slice."""
     return x[_slices(x, starts, slice_sizes)]
 
 
-def _written(x: np.ndarray, update: np.ndarray, *starts: np.ndarray) -> np.ndarray:
+def written(x: np.ndarray, update: np.ndarray, *starts: np.ndarray) -> np.ndarray:
+    """The value of dynamic_update_slice."""
     y = x.copy()
     y[_slices(x, starts, update.shape)] = update
     return y
 
 
-def _sorted(*x: np.ndarray, dimension: int, is_stable: bool, num_keys: int) -> list[np.ndarray]:
+def sorted_by_one(*x: np.ndarray, dimension: int, is_stable: bool, num_keys: int) -> list[np.ndarray]:
+    """The values of sort by one key, of which the other operands follow the first."""
     if len(x) == 1:
         return [np.sort(x[0], dimension)]
     order = np.argsort(x[0], dimension, kind="stable")
     return [np.take_along_axis(a, order, dimension) for a in x]
 
 
-def _counted(dtype: np.dtype, shape: Sequence[int], dimension: int, sharding: Any) -> np.ndarray:
+def counted(dtype: np.dtype, shape: Sequence[int], dimension: int, sharding: Any) -> np.ndarray:
+    """The value of iota."""
     steps = np.arange(shape[dimension], dtype=dtype)
     return np.broadcast_to(steps.reshape([-1 if i == dimension else 1 for i in range(len(shape))]), tuple(shape))
 
 
-def _may_index(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
+def may_index(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
     """True if there is something to read, by indices that fit into an int64 and name an axis.
 
     Of several windows whose indices name none XLA adds only the first.
@@ -153,35 +157,23 @@ def _may_index(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
     return eqn.params["mode"] in _MODES and x[0].size > 0 and x[1].dtype != np.uint64 and x[1].shape[-1] > 0
 
 
-def _may_write(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
-    return _may_index(eqn, x) and x[0].dtype == x[2].dtype
+def may_write(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
+    """True if what is written has the dtype of what is there."""
+    return may_index(eqn, x) and x[0].dtype == x[2].dtype
 
 
-def _may_combine(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
-    return _may_write(eqn, x) and (x[0].dtype in (np.float64, np.complex128) or x[0].dtype.kind in "iu")
+def may_combine(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
+    """True if it is combined as NumPy does."""
+    return may_write(eqn, x) and (x[0].dtype in (np.float64, np.complex128) or x[0].dtype.kind in "iu")
 
 
-def _may_sort(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
+def may_sort(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
     """True if a sort has one possible result only."""
     by_one = eqn.params["num_keys"] == 1 and (eqn.params["is_stable"] or len(x) == 1)
     return by_one and (x[0].dtype == np.float64 or x[0].dtype.kind in "biu")
 
 
-def _is_native(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
+def is_native(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
+    """True of a dtype that NumPy itself has."""
     dtype = eqn.params["dtype"]
     return not x and (dtype == np.float64 or (dtype.kind in "iu" and dtype.isbuiltin == 1))
-
-
-BY_PARAMETERS: dict[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
-    "gather": (gathered, _may_index),
-    "scatter": (_scattered(None), _may_write),
-    "scatter-add": (_scattered(np.add), _may_combine),
-    "scatter-mul": (_scattered(np.multiply), _may_combine),
-    "scatter_mul": (_scattered(np.multiply), _may_combine),
-    "scatter-min": (_scattered(np.minimum), _may_combine),
-    "scatter-max": (_scattered(np.maximum), _may_combine),
-    "dynamic_slice": (_read, lambda eqn, x: True),
-    "dynamic_update_slice": (_written, lambda eqn, x: x[0].dtype == x[1].dtype),
-    "sort": (_sorted, _may_sort),
-    "iota": (_counted, _is_native),
-}

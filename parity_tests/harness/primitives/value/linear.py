@@ -1,6 +1,6 @@
 """Systems with a triangular matrix, and factorizations, by SciPy: the values of JAX's primitives.
 
-See `evaluation`, of which this is a part. On a CPU JAX calls the same routines of SciPy's BLAS and LAPACK.
+On a CPU JAX calls the same routines of SciPy's BLAS and LAPACK.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jax.extend import core
 
 
 def _routine(library: str, name: str, dtype: np.dtype) -> Callable[..., Any]:
-    # Imported at the first use, as `evaluation._scipy` does.
+    # Imported at the first use, as `functions.scipy` does.
     return getattr(importlib.import_module(f"scipy.linalg.{library}"), ("z" if dtype.kind == "c" else "d") + name)
 
 
@@ -53,23 +53,18 @@ def factored(x: np.ndarray) -> list[np.ndarray]:
     return [np.stack(factors).reshape(x.shape), exchanges.reshape(*batch, -1), orders.reshape(*batch, rows)]
 
 
-def _may_solve(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
+def may_solve(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
     """BLAS has no conjugate that is not a transpose, too."""
     params = eqn.params
     conjugates = params["conjugate_a"] and not params["transpose_a"] and x[0].dtype.kind == "c"
     return _has_matrices(eqn, x) and x[0].dtype == x[1].dtype and not conjugates
 
 
-def _may_factor(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
+def may_factor(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
+    """True if all numbers are finite."""
     # What a routine does with a NaN depends on where it looks for one, which JAX's may do elsewhere.
     return _has_matrices(eqn, x) and not eqn.params and bool(np.isfinite(x[0]).all())
 
 
 def _has_matrices(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
     return all(a.size > 0 and a.dtype in (np.float64, np.complex128) for a in x)
-
-
-BY_PARAMETERS: dict[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
-    "triangular_solve": (solved, _may_solve),
-    "lu": (factored, _may_factor),
-}

@@ -1,4 +1,4 @@
-"""The value of lax.dot_general as a product of matrices. See `evaluation`, of which this is a part."""
+"""The value of lax.dot_general as a product of matrices."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from parity_tests import OpSpec, Verdict
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.addends import addends
-from parity_tests.harness.primitives.arithmetic import MOVES
 from parity_tests.harness.primitives.missing import NoRule
+from parity_tests.harness.primitives.moves import MOVES
 from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, Terms, kind_of, primitive, scoped_records
 from parity_tests.harness.primitives.sums import SUM
 from parity_tests.harness.primitives.value.evaluated import evaluated

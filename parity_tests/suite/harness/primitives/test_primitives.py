@@ -276,7 +276,7 @@ PROPERTIES: dict[Kind, Callable[[core.JaxprEqn], bool]] = {
 
 
 def test_every_family_has_records_and_no_other_file():
-    assert {record.rule.__module__ for record in records().values()} == {family.__name__ for family in FAMILIES}
+    assert {record.bound.__module__ for record in records().values()} == {family.__name__ for family in FAMILIES}
 
 
 def test_every_primitive_with_kinds_has_an_example_and_every_kind_a_property():

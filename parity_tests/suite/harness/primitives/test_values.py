@@ -17,7 +17,8 @@ from jax.extend import core
 from parity_tests.harness.language.calls import called
 from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.primitives.value.evaluated import _broadcaster, evaluated
+from parity_tests.harness.primitives.value.evaluated import evaluated
+from parity_tests.harness.primitives.value.movements import broadcaster
 from parity_tests.suite.harness._ops import normal
 from parity_tests.suite.marks import fast
 
@@ -206,7 +207,7 @@ def test_infinity_less_infinity_warns_of_nothing():
 @pytest.mark.parametrize(("shape", "axes"), [((4, 3), (0, 1)), ((2, 4, 3), (1, 2)), ((4, 5, 3), (0, 2))])
 def test_an_array_is_broadcast_as_by_numpy(x, shape, axes):
     """Its strides, too: they decide in which order a sum of it is added up."""
-    ours = _broadcaster(x.shape, shape, axes)(x)
+    ours = broadcaster(x.shape, shape, axes)(x)
     aligned = [x.shape[axes.index(axis)] if axis in axes else 1 for axis in range(len(shape))]
     theirs = np.broadcast_to(x.reshape(aligned), shape)
     assert np.array_equal(ours, theirs)

@@ -1,0 +1,88 @@
+"""Moves and selections: the numbers of the result are those of the operands."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from jax.extend.core.primitives import (
+    broadcast_in_dim_p,
+    concatenate_p,
+    copy_p,
+    name_p,
+    pad_p,
+    reshape_p,
+    rev_p,
+    select_n_p,
+    slice_p,
+    squeeze_p,
+    stop_gradient_p,
+    transpose_p,
+)
+from jax.lax import split_p, tile_p
+
+from parity_tests.harness.primitives.field import orders
+from parity_tests.harness.primitives.field.rules import itself as field_itself
+from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, primitive
+from parity_tests.harness.primitives.value.convolutions import padded
+from parity_tests.harness.primitives.value.evaluated import evaluated
+from parity_tests.harness.primitives.value.functions import all_floating, always, of_one, where
+from parity_tests.harness.primitives.value.movements import broadcast, itself, reshaped, sliced, split
+
+MOVES = Kind.MOVES | Kind.LINEAR
+_OF_ONE = {"kinds": MOVES, "complex": BY_MODULUS}
+
+
+@primitive(broadcast_in_dim_p, **_OF_ONE, value=of_one(broadcast))
+@primitive(reshape_p, **_OF_ONE, value=of_one(reshaped))
+@primitive(transpose_p, **_OF_ONE, value=of_one(lambda x, permutation: np.transpose(x, permutation)))
+@primitive(squeeze_p, **_OF_ONE, value=of_one(lambda x, dimensions: np.squeeze(x, tuple(dimensions))))
+@primitive("expand_dims", **_OF_ONE, value=of_one(lambda x, dimensions: np.expand_dims(x, tuple(dimensions))))
+@primitive(rev_p, **_OF_ONE, value=of_one(lambda x, dimensions: np.flip(x, tuple(dimensions))))
+@primitive(slice_p, **_OF_ONE, value=of_one(sliced))
+@primitive(
+    concatenate_p,
+    kinds=Kind.MOVES,
+    complex=BY_MODULUS,
+    value=where(always, lambda *x, dimension: np.concatenate(x, dimension)),
+)
+@primitive(pad_p, kinds=Kind.MOVES, complex=BY_MODULUS, value=where(all_floating, padded))
+@primitive(split_p, kinds=Kind.MOVES_UNFOLLOWED, complex=BY_MODULUS, value=of_one(split))
+@primitive(tile_p, "stack", "unstack", kinds=Kind.MOVES_UNFOLLOWED)  # JAX 0.10.0 has no "stack" and "unstack"
+def _rearranged(eqn, x, e, y, p):
+    bounds = evaluated(eqn, *e)
+    return [*map(np.asarray, bounds)] if eqn.primitive.multiple_results else np.asarray(bounds)
+
+
+_SAME = {"complex": BY_MODULUS, "exact": lambda mp, eqn, x: x, "field": field_itself}
+
+
+@primitive(copy_p, kinds=Kind.KEEPS_SIZE | Kind.LINEAR, **_SAME, value=of_one(itself))
+@primitive("copy_p", kinds=Kind.KEEPS_SIZE | Kind.LINEAR, **_SAME)  # of another primitive than `copy_p`
+@primitive(name_p, kinds=Kind.KEEPS_SIZE | Kind.LINEAR, **_SAME, value=of_one(itself))  # of checkpoint_name
+@primitive(stop_gradient_p, kinds=Kind.KEEPS_SIZE, **_SAME, value=of_one(itself))  # whose derivative is 0
+def _same(eqn, x, e, y, p):
+    return e[0]
+
+
+def _chosen(mp, eqn, which, *cases):
+    chosen = cases[0]
+    for i, case in enumerate(cases[1:], 1):
+        chosen = np.where(np.asarray(which, int) == i, case, chosen)
+    return chosen
+
+
+@primitive(
+    select_n_p,
+    kinds=Kind.SELECTS,
+    complex=BY_MODULUS,
+    value=where(lambda eqn, x: len(x) == 3 and x[0].dtype == np.bool_, lambda which, no, yes: np.where(which, yes, no)),
+    exact=_chosen,
+    field=orders.selected,
+)
+def _select(eqn, x, e, y, p):
+    chosen = np.asarray(evaluated(eqn, x[0], *e[1:]))
+    other = functools.reduce(
+        np.maximum, (np.abs(case * 1.0 - y * 1.0) + bound for case, bound in zip(x[1:], e[1:], strict=True))
+    )
+    return np.where(np.asarray(e[0]) > 0, other, chosen)
