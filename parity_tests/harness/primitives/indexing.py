@@ -37,6 +37,7 @@ from parity_tests.harness.primitives.value.indexing import (
     written,
 )
 
+_MOVES = Kind.MOVES_BY_INDEX
 _MOST_PLACES = 512  # that an index may name
 
 
@@ -60,7 +61,7 @@ def _places(index: np.ndarray, e: np.ndarray, limits: Sequence[int]) -> Iterator
     return each()
 
 
-@primitive(gather_p, kinds=Kind.HOMOGENEOUS, complex=BY_MODULUS, value=where(may_index, gathered))
+@primitive(gather_p, kinds=_MOVES | Kind.HOMOGENEOUS, complex=BY_MODULUS, value=where(may_index, gathered))
 def selected(eqn, x, e, y, p):
     """All that may be read, and its error."""
 
@@ -82,17 +83,22 @@ def selected(eqn, x, e, y, p):
     return bound
 
 
-@primitive(dynamic_slice_p, kinds=Kind.HOMOGENEOUS, complex=BY_MODULUS, value=where(always, read))
+@primitive(dynamic_slice_p, kinds=_MOVES | Kind.HOMOGENEOUS, complex=BY_MODULUS, value=where(always, read))
 def sliced(eqn, x, e, y, p):
     return _unless_moved(e[1:], np.asarray(evaluated(eqn, e[0], *x[1:])))
 
 
-@primitive(dynamic_update_slice_p, complex=BY_MODULUS, value=where(lambda eqn, x: x[0].dtype == x[1].dtype, written))
+@primitive(
+    dynamic_update_slice_p,
+    kinds=_MOVES,
+    complex=BY_MODULUS,
+    value=where(lambda eqn, x: x[0].dtype == x[1].dtype, written),
+)
 def updated(eqn, x, e, y, p):
     return _unless_moved(e[2:], np.asarray(evaluated(eqn, e[0], e[1], *x[2:])))
 
 
-@primitive(scatter_p, complex=BY_MODULUS, value=where(may_write, scattered(None)))
+@primitive(scatter_p, kinds=_MOVES, complex=BY_MODULUS, value=where(may_write, scattered(None)))
 def replaced(eqn, x, e, y, p):
     operand, index, updates = x
     bound = _scattered(eqn, x, e[0], e[2])

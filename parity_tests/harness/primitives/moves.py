@@ -21,8 +21,6 @@ from jax.extend.core.primitives import (
 )
 from jax.lax import split_p, tile_p
 
-from parity_tests.harness.primitives.field import orders
-from parity_tests.harness.primitives.field.rules import itself as field_itself
 from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, primitive
 from parity_tests.harness.primitives.value.convolutions import padded
 from parity_tests.harness.primitives.value.evaluated import evaluated
@@ -54,22 +52,15 @@ def _rearranged(eqn, x, e, y, p):
     return [*map(np.asarray, bounds)] if eqn.primitive.multiple_results else np.asarray(bounds)
 
 
-_SAME = {"complex": BY_MODULUS, "exact": lambda mp, eqn, x: x, "field": field_itself}
+_ITSELF = Kind.ITSELF | Kind.KEEPS_SIZE
 
 
-@primitive(copy_p, kinds=Kind.KEEPS_SIZE | Kind.LINEAR, **_SAME, value=of_one(itself))
-@primitive("copy_p", kinds=Kind.KEEPS_SIZE | Kind.LINEAR, **_SAME)  # of another primitive than `copy_p`
-@primitive(name_p, kinds=Kind.KEEPS_SIZE | Kind.LINEAR, **_SAME, value=of_one(itself))  # of checkpoint_name
-@primitive(stop_gradient_p, kinds=Kind.KEEPS_SIZE, **_SAME, value=of_one(itself))  # whose derivative is 0
+@primitive(copy_p, kinds=_ITSELF | Kind.LINEAR, complex=BY_MODULUS, value=of_one(itself))
+@primitive("copy_p", kinds=_ITSELF | Kind.LINEAR, complex=BY_MODULUS)  # of another primitive than `copy_p`
+@primitive(name_p, kinds=_ITSELF | Kind.LINEAR, complex=BY_MODULUS, value=of_one(itself))  # of checkpoint_name
+@primitive(stop_gradient_p, kinds=_ITSELF, complex=BY_MODULUS, value=of_one(itself))  # whose derivative is 0
 def _same(eqn, x, e, y, p):
     return e[0]
-
-
-def _chosen(mp, eqn, which, *cases):
-    chosen = cases[0]
-    for i, case in enumerate(cases[1:], 1):
-        chosen = np.where(np.asarray(which, int) == i, case, chosen)
-    return chosen
 
 
 @primitive(
@@ -77,8 +68,6 @@ def _chosen(mp, eqn, which, *cases):
     kinds=Kind.SELECTS,
     complex=BY_MODULUS,
     value=where(lambda eqn, x: len(x) == 3 and x[0].dtype == np.bool_, lambda which, no, yes: np.where(which, yes, no)),
-    exact=_chosen,
-    field=orders.selected,
 )
 def _select(eqn, x, e, y, p):
     chosen = np.asarray(evaluated(eqn, x[0], *e[1:]))

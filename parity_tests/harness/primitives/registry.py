@@ -39,6 +39,10 @@ class Kind(Flag):
     """Each entry of the result is an entry of an operand. What is known of these entries holds of the result's."""
     MOVES_UNFOLLOWED = auto()
     """The same, where what is known of the entries is not followed: they are numbers by themselves."""
+    MOVES_BY_INDEX = auto()
+    """Each entry of the result is one of a floating-point operand, and operands of integers say which."""
+    ITSELF = auto()
+    """The result is the operand."""
     SELECTS = auto()
     """Each entry of the result is the entry at its place of one of the operands, which the first operand names."""
     KEEPS_SIZE = auto()
@@ -176,6 +180,7 @@ class Primitive:
 _RECORDS: dict[str, Primitive] = {}
 _edition = 0
 _NONE = Kind(0)
+_MOVE = Kind.MOVES | Kind.MOVES_UNFOLLOWED | Kind.MOVES_BY_INDEX | Kind.ITSELF | Kind.SELECTS
 AnyRule = TypeVar("AnyRule", bound="Rule")
 
 
@@ -250,13 +255,9 @@ def has(name: str, kinds: Kind) -> bool:
     return name in _RECORDS and _RECORDS[name].is_any(kinds)
 
 
-# Operands of integers say where to; beside them, these move the numbers as what is of the kind MOVES does.
-_BY_INDICES = frozenset({"gather", "dynamic_slice", "dynamic_update_slice", "scatter"})
-
-
 def moves(name: str) -> bool:
     """Return whether a primitive only moves the numbers of its floating-point operands, in whatever number system."""
-    return name in _BY_INDICES or has(name, Kind.MOVES | Kind.MOVES_UNFOLLOWED)
+    return has(name, _MOVE)
 
 
 def records() -> Mapping[str, Primitive]:

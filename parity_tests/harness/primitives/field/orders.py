@@ -1,4 +1,4 @@
-"""The rules of extrema and selections, by the order that the numbers have in a run, and of magnitudes."""
+"""The rules of extrema, by the order that the numbers have in a run, and of magnitudes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from parity_tests.harness.primitives.field.numbers import Model, Number, Operand
 from parity_tests.harness.primitives.field.rules import Rule, chosen, in_both
 
 _ZERO = np.array(0, np.uint64)
-
-
-def selected(model: Model, eqn: core.JaxprEqn, which: np.ndarray, *cases: Number) -> Sequence[Pair]:
-    """The rule of select_n."""
-    return [chosen(np.broadcast_to(which, cases[0].real.shape), cases, cases[0].real).residues]
 
 
 def _extremum(largest: bool) -> Rule:

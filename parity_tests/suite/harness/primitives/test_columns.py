@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from parity_tests.harness.primitives.registry import records
+from parity_tests.harness.primitives.registry import moves, records
 
 # By what is known of them: a value in NumPy, a bound of its rounding errors (and of complex numbers, and the terms that
 # it sums), an exact value in many bits, a rule in finite fields.
 PRIMITIVES = {
     "value bound complex exact field": """
-        abs add add_any convert_element_type copy cos cosh div exp expm1 integer_pow log log1p mul name pow rsqrt
-        scatter-add select_n sin sinh sqrt square stop_gradient sub tan tanh""",
+        abs add add_any convert_element_type cos cosh div exp expm1 integer_pow log log1p mul pow rsqrt scatter-add sin
+        sinh sqrt square sub tan tanh""",
     "value bound complex terms exact": "cumsum dot_general reduce_sum",
     "value bound complex exact": """
         acos acosh asin asinh atan atanh eq exp2 log2 ne neg to_tolerance""",
     "value bound complex field": "lu triangular_solve",
     "value bound complex": """
-        broadcast_in_dim concatenate dynamic_slice dynamic_update_slice empty expand_dims gather pad reshape rev scatter
-        slice split squeeze transpose""",
+        broadcast_in_dim concatenate copy dynamic_slice dynamic_update_slice empty expand_dims gather name pad reshape
+        rev scatter select_n slice split squeeze stop_gradient transpose""",
     "value bound terms exact": "conv_general_dilated",
     "value bound exact field": "cbrt clamp erf erfc logistic max min reduce_max reduce_min sort",
     "value bound exact": """
         atan2 ceil cummax cummin cumprod erf_inv erfcx floor ge gt is_finite le lt reduce_prod""",
     "value bound": "and erfcinv iota ndtri not or scatter-max scatter-min scatter-mul scatter_mul",
-    "bound complex exact field": "copy_p",
     "bound complex exact": "sign",
-    "bound complex": "complex conj dce_sink eig fft imag real",
+    "bound complex": "complex conj copy_p dce_sink eig fft imag real",
     "bound terms": "reduce_window_sum",
     "bound exact field": "one_minus_square",
     "bound exact": "argmax argmin bessel_i0e bessel_i1e digamma lgamma polygamma rem round",
@@ -37,6 +36,10 @@ PRIMITIVES = {
         regularized_incomplete_beta select_and_gather_add select_and_scatter_add shift_left shift_right_arithmetic
         shift_right_logical stack svd tile top_k unstack xor zeta""",
 }
+# In other number systems they need no rule: the numbers are where the places say.
+MOVE = """
+    broadcast_in_dim concatenate copy copy_p dynamic_slice dynamic_update_slice expand_dims gather name pad reshape rev
+    scatter select_n slice split squeeze stack stop_gradient tile transpose unstack"""
 HAVE_LIMITS = "atan div erf erfc exp expm1 integer_pow logistic pow rsqrt tanh"
 
 COLUMNS = ("value", "bound", "complex", "terms", "exact", "field")
@@ -56,3 +59,7 @@ def test_a_primitive_stands_once() -> None:
 
 def test_these_have_limits_at_an_infinity() -> None:
     assert sorted(name for name, record in records().items() if record.has_limits) == HAVE_LIMITS.split()
+
+
+def test_these_only_move_numbers() -> None:
+    assert sorted(filter(moves, records())) == MOVE.split()

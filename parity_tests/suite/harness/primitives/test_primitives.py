@@ -70,6 +70,8 @@ EXAMPLES: dict[str, Example] = {
     "reduce_window_sum": (_window(lax.add, 0.0), (X,)),
     "scatter-add": (lambda x, y: x.at[jnp.array([2, 0])].add(y), (X, (2, 4))),
     "gather": (lambda x: x[jnp.array([2, 0])], (X,)),
+    "dynamic_update_slice": (lambda x, y: lax.dynamic_update_slice(x, y, (1, 0)), (X, (2, 2))),
+    "scatter": (lambda x, y: x.at[jnp.array([0, 2])].set(y), (X, (2, 4))),
     "dynamic_slice": (lambda x: lax.dynamic_slice(x, (1, 1), (2, 2)), (X,)),
     "mul": (lambda x, y: x * y, (X, X)),
     "integer_pow": (lambda x: lax.integer_pow(x, 3), (X,)),
@@ -186,6 +188,11 @@ def only_moves(eqn: core.JaxprEqn) -> bool:
     return all(np.isin(y, entries).all() for y in values(eqn, x))
 
 
+def is_itself(eqn: core.JaxprEqn) -> bool:
+    x = drawn(eqn, 0, lambda rng, shape: rng.standard_normal(shape))
+    return len(x) == 1 and np.array_equal(values(eqn, x)[0], x[0])
+
+
 def selects(eqn: core.JaxprEqn) -> bool:
     which, *x = drawn(eqn, 0, lambda rng, shape: rng.standard_normal(shape))
     (y,) = values(eqn, [which, *x])
@@ -259,6 +266,8 @@ def is_constant(eqn: core.JaxprEqn) -> bool:
 PROPERTIES: dict[Kind, Callable[[core.JaxprEqn], bool]] = {
     Kind.MOVES: only_moves,
     Kind.MOVES_UNFOLLOWED: only_moves,
+    Kind.MOVES_BY_INDEX: only_moves,
+    Kind.ITSELF: is_itself,
     Kind.SELECTS: selects,
     Kind.KEEPS_SIZE: keeps_size,
     Kind.ADDS: adds,
@@ -299,6 +308,8 @@ def test_what_a_record_says_of_a_primitive_is_true(name):
         (Kind.MOVES, "cumsum"),
         (Kind.MOVES, "neg"),
         (Kind.MOVES_UNFOLLOWED, "round"),
+        (Kind.MOVES_BY_INDEX, "scatter-add"),
+        (Kind.ITSELF, "neg"),
         (Kind.KEEPS_SIZE, "exp"),
         (Kind.ADDS, "mul"),
         (Kind.SUM, "reduce_max"),
