@@ -14,23 +14,9 @@ from parity_tests.harness.language.interpret import Domain, interpret
 from parity_tests.harness.language.jaxprs import subprograms
 from parity_tests.harness.language.moves import places
 from parity_tests.harness.language.steps import Step
+from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.primitives.registry import Exact, moves, record_of
 from parity_tests.harness.primitives.value.evaluated import evaluated
-
-
-class NoExtendedRule(NotImplementedError):
-    """A program has a primitive that cannot be evaluated in extended precision.
-
-    Attributes:
-        primitive: its name.
-    """
-
-    def __init__(self, primitive: str) -> None:
-        self.primitive = primitive
-        super().__init__(
-            f"the JAX primitive {primitive!r} cannot be evaluated in extended precision; add a record to "
-            "parity_tests/harness/primitives, as CONTRIBUTING.md says under 'A primitive'"
-        )
 
 
 def missing(program: core.ClosedJaxpr | core.Jaxpr) -> str | None:
@@ -100,7 +86,7 @@ def evaluate(mp: Any, program: core.ClosedJaxpr, args: Sequence[np.ndarray], con
         constant: what is to be made of the arrays of its constants first, by default nothing.
 
     Raises:
-        NoExtendedRule: it has a primitive without a record.
+        NoRule: it has a primitive without an exact value.
     """
     given = [numbers_of(mp, x) for x in args]
     with np.errstate(all="ignore"):
@@ -127,7 +113,7 @@ class Extended(Domain[np.ndarray, Step]):
         """The results of an equation.
 
         Raises:
-            NoExtendedRule: its primitive has no record.
+            NoRule: its primitive has no exact value.
         """
         y = _applied(self._mp, step.eqn, operands)
         return y if step.many else [y]
@@ -147,7 +133,7 @@ def _applied(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:
         return _moved(mp, eqn, x)
     rule = _rule_of(name)
     if rule is None:
-        raise NoExtendedRule(name)
+        raise NoRule(name, "exact")
     return rule(mp, eqn, *x)
 
 

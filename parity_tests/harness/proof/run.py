@@ -14,12 +14,13 @@ from jax.extend import core
 from mpmath.ctx_mp import MPContext
 
 from parity_tests.harness.exceptions.errors import first_line
-from parity_tests.harness.extended.evaluation import Extended, NoExtendedRule, numbers_of
+from parity_tests.harness.extended.evaluation import Extended, numbers_of
 from parity_tests.harness.language.interpret import interpret
 from parity_tests.harness.language.steps import Step
 from parity_tests.harness.primitives.field.constants import may_be_rounded, recognized
 from parity_tests.harness.primitives.field.matrices import in_a_run
 from parity_tests.harness.primitives.field.numbers import Unmodelled
+from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.proof.others import of_others
 
 BITS = 2048
@@ -100,8 +101,8 @@ class Run(Extended):
         try:
             apply = in_a_run(step.eqn)
             results = [np.asarray(y) for y in (super().apply(step, operands) if apply is None else apply(*operands))]
-        except NoExtendedRule as error:
-            raise Unmodelled(f"the JAX primitive {error.primitive!r}") from error
+        except NoRule as error:
+            raise Unmodelled(str(error)) from error
         except (NotImplementedError, TypeError, ValueError, ArithmeticError) as error:
             # As mpmath raises for a Bessel function of an infinity, and a record for what it does not take.
             raise Unmodelled(f"the JAX primitive {step.name!r} of such numbers ({first_line(error)})") from error

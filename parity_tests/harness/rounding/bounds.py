@@ -308,7 +308,7 @@ def _rule_of(step: Step, complex_numbers: bool) -> Rule:
     if not complex_numbers or record.complex is BY_MODULUS:
         return record.bound
     if record.complex is None:
-        raise NoRule(f"{step.name} (of complex numbers)")
+        raise NoRule(f"{step.name} (of complex numbers)", "complex")
     return record.complex
 
 

@@ -14,6 +14,7 @@ from jax.extend import core
 
 from parity_tests.harness.primitives.field.fields import Field, Residues
 from parity_tests.harness.primitives.field.numbers import Model, Number, Operand, Pair, Unmodelled, is_finite
+from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.primitives.registry import Kind, has, record_of
 from parity_tests.harness.primitives.value.evaluated import evaluated
 
@@ -38,7 +39,7 @@ def rule_of(name: str) -> Rule:
         return linear
     if has(name, Kind.FUNCTION):
         return functools.partial(_function, name)
-    raise Unmodelled(f"the JAX primitive {name!r}")
+    raise Unmodelled(str(NoRule(name, "field")))
 
 
 def has_limits(name: str) -> bool:

@@ -15,12 +15,13 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 from parity_tests.harness.extended.adaptive import context, exact
-from parity_tests.harness.extended.evaluation import NoExtendedRule, evaluate, missing, work
+from parity_tests.harness.extended.evaluation import evaluate, missing, work
 from parity_tests.harness.extended.problem import Problem
 from parity_tests.harness.extended.remembered import _FUNCTIONS, Remembered
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.numbers.tolerances import to_tolerance
+from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.primitives.registry import records
 from parity_tests.suite.harness._ops import normal
 
@@ -278,7 +279,7 @@ def test_a_primitive_without_a_record_is_named():
     x = normal(3, 3)
     program = traced(jax.jit(jnp.linalg.cholesky), x)
     assert missing(program) == "cholesky"
-    with pytest.raises(NoExtendedRule, match="'cholesky' cannot be evaluated in extended precision; add a record"):
+    with pytest.raises(NoRule, match=r"^no exact value for the JAX primitive 'cholesky'; add 'exact' to its record in"):
         evaluate(context(), program, [x])
     assert missing(traced(lambda x: lax.scan(lambda c, y: (c, jnp.linalg.cholesky(y)), 0.0, x), x[None])) == "cholesky"
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import re
+from collections import Counter
 from collections.abc import Callable
 
 import jax
@@ -11,16 +14,23 @@ import pytest
 from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from mpmath.ctx_mp import MPContext
 
 from parity_tests import OpSpec, Verdict
+from parity_tests.harness.extended.problem import exact_values
+from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.addends import addends
+from parity_tests.harness.primitives.exact.arrays import of_numbers
+from parity_tests.harness.primitives.field.rules import entrywise
 from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.primitives.moves import MOVES
 from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, Terms, kind_of, primitive, scoped_records
 from parity_tests.harness.primitives.sums import SUM
 from parity_tests.harness.primitives.value.evaluated import evaluated
+from parity_tests.harness.primitives.value.functions import of_reals
+from parity_tests.harness.proof.proof import sameness
 from parity_tests.harness.rounding.analysis import bounded
 from parity_tests.suite.harness._ops import judged, normal
 
@@ -189,3 +199,74 @@ def test_a_second_record_is_refused():
 def test_terms_are_of_sums():
     with pytest.raises(ValueError, match=r"'total' has terms but its kinds lack Kind\.SUM"):
         primitive("total", terms=AS_TOTAL["terms"])(total_rule)
+
+
+def _cube(x):
+    return x * x * x
+
+
+cubed_p = _made("cubed", functools.partial(_cube))  # whose function is nobody's, so that a field takes its rule
+IN_NUMPY = Counter[str]()
+
+
+def cube_in_numpy(x):
+    IN_NUMPY["cubed"] += 1
+    return _cube(x)
+
+
+def cubed_rule(eqn, x, e, y, p):
+    return 3 * x[0] ** 2 * e[0] + 3 * np.abs(x[0]) * e[0] ** 2 + e[0] ** 3 + 2 * p.u * np.abs(y)
+
+
+AS_CUBED = {
+    "kinds": Kind.FUNCTION | Kind.MONOTONE,
+    "value": of_reals(cube_in_numpy),
+    "exact": of_numbers(lambda mp, x: x**3),
+    "field": entrywise(lambda field, x: field.power(x, 3)),
+}
+
+
+def test_one_record_serves_every_number_system():
+    primitive(cubed_p, **AS_CUBED)(cubed_rule)
+    x = SMALL + 1 / 3
+    program = jax.make_jaxpr(cubed_p.bind)(x)
+    before = IN_NUMPY["cubed"]
+    np.testing.assert_array_equal(evaluate(program, x)[0], x * x * x)
+    assert IN_NUMPY["cubed"] == before + 1  # and not JAX
+    value, bound = bound_of(cubed_p.bind, [x], "float32")
+    rounded = _cube(x.astype(np.float32))
+    assert (np.abs(rounded - value) <= bound).all()
+    assert (bound < 20 * PRECISIONS["float32"].u * value).all()
+    mp = MPContext()
+    mp.prec = 300
+    assert [*exact_values(program, [x])[0]] == [mp.mpf(a) ** 3 for a in x]
+    assert sameness(program, jax.make_jaxpr(lambda x: x**3)(x), [x]).proved
+    assert not sameness(program, jax.make_jaxpr(lambda x: x**3 + x / 2**60)(x), [x]).proved
+
+
+@pytest.mark.parametrize(
+    ("column", "columns", "ask", "rule"),
+    [
+        ("exact", (), lambda program, x: exact_values(program, [x]), "exact value"),
+        ("field", ("exact",), lambda program, x: sameness(program, program, [x]), "rule in finite fields"),
+    ],
+    ids=["exact", "field"],
+)
+def test_a_rule_that_a_record_lacks_is_told_alike(column, columns, ask, rule):
+    program = jax.make_jaxpr(cubed_p.bind)(SMALL)
+    primitive(cubed_p, **{column: AS_CUBED[column] for column in columns})(cubed_rule)
+    with pytest.raises(NotImplementedError) as caught:
+        ask(program, SMALL)
+    assert str(caught.value) == (
+        f"no {rule} for the JAX primitive 'cubed'; add '{column}' to its record in "
+        "parity_tests/harness/primitives/elementary.py, as CONTRIBUTING.md says under 'A primitive'"
+    )
+
+
+@pytest.mark.parametrize("column", ["bound", "exact", "field"])
+def test_a_primitive_without_a_record_is_told_alike(column):
+    assert re.fullmatch(
+        r"no [a-z -]+ for the JAX primitive 'cubed'; add one record to parity_tests/harness/primitives/elementary\.py, "
+        r"as CONTRIBUTING\.md says under 'A primitive'",
+        str(NoRule("cubed", column)),
+    )

@@ -394,9 +394,9 @@ def test_an_entry_that_cannot_be_judged_does_not_excuse_its_neighbour():
 @pytest.mark.parametrize(
     ("f", "primitive", "file"),
     [
-        pytest.param(lambda x: lax.igamma_grad_a(x, 2 * x), "igamma_grad_a", "elementary.py", id="next"),
+        pytest.param(lambda x: lax.igamma_grad_a(x, 2 * x), "igamma_grad_a", "gamma.py", id="next"),
         pytest.param(lambda x: jnp.linalg.qr(jnp.outer(x, x))[1], "qr", "matrix.py", id="qr"),
-        pytest.param(jax.jit(lambda x: 2 * lax.igamma_grad_a(x, x)), "igamma_grad_a", "elementary.py", id="in a call"),
+        pytest.param(jax.jit(lambda x: 2 * lax.igamma_grad_a(x, x)), "igamma_grad_a", "gamma.py", id="in a call"),
     ],
 )
 def test_a_primitive_without_a_rule_is_named_and_the_file_where_it_belongs(f, primitive, file):
