@@ -152,6 +152,7 @@ def _nothing(eqn, x, e, y, p):
     return []
 
 
+# What stands by its name, "platform_index" too, has no public object.
 @primitive("empty", complex=BY_MODULUS, value=where(always, lambda shape, dtype, **_: np.zeros(tuple(shape), dtype)))
 def _uninitialised(eqn, x, e, y, p):
     """Any number is right (JAX 0.11): what a program reads of it before it has written it has no bound."""

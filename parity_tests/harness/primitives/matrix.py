@@ -31,7 +31,8 @@ from jax.extend.core.primitives import cholesky_p, lu_p, triangular_solve_p
 
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.primitives.bound.complex import QUOTIENT
-from parity_tests.harness.primitives.field import factorizations
+from parity_tests.harness.primitives.field import factorizations, matrices
+from parity_tests.harness.primitives.field.matrices import in_a_run
 from parity_tests.harness.primitives.registry import BY_MODULUS, primitive
 from parity_tests.harness.primitives.value import linear
 from parity_tests.harness.primitives.value.functions import where
@@ -69,7 +70,11 @@ def _carried(A: np.ndarray, change: np.ndarray, X: np.ndarray, e_B: np.ndarray, 
 
 
 @primitive(
-    triangular_solve_p, complex=BY_MODULUS, value=where(linear.may_solve, linear.solved), field=factorizations.solved
+    triangular_solve_p,
+    complex=BY_MODULUS,
+    value=where(linear.may_solve, linear.solved),
+    field=factorizations.solved,
+    run=in_a_run(matrices.solved),
 )
 def triangular_solve(eqn, x, e, y, p):
     q = eqn.params
@@ -94,7 +99,7 @@ def linear_solve(A: np.ndarray, e_A: np.ndarray, X: np.ndarray, e_B: np.ndarray,
     return _carried(A, e_A + own, X, e_B, p)
 
 
-@primitive(cholesky_p, field=factorizations.rooted)
+@primitive(cholesky_p, field=factorizations.rooted, run=in_a_run(matrices.rooted))
 def cholesky(eqn, x, e, y, p):
     below = np.tril(np.ones(y.shape))
     L, e_A = y * below, np.tril(e[0]) + np.tril(e[0], -1).mT  # only what is below the diagonal is read
@@ -107,7 +112,13 @@ def cholesky(eqn, x, e, y, p):
     return np.where(below > 0, magnitude @ F, np.inf)
 
 
-@primitive(lu_p, complex=BY_MODULUS, value=where(linear.may_factor, linear.factored), field=factorizations.pivoted)
+@primitive(
+    lu_p,
+    complex=BY_MODULUS,
+    value=where(linear.may_factor, linear.factored),
+    field=factorizations.pivoted,
+    run=in_a_run(matrices.pivoted),
+)
 def lu(eqn, x, e, y, p):
     packed, pivots, permutation = y
     # The pivots are the oracle's choice, not a result: determinants and solutions are the same by any.

@@ -145,6 +145,7 @@ class Primitive:
         value: its value in NumPy; None if JAX computes it.
         exact: its value in many bits; None if it has none, or needs none, as what moves numbers.
         field: its residues in finite fields; None if they follow from its kinds, or it has none.
+        run: its values in the run of a proof, which is in many bits; None if they are those of `exact`.
         has_limits: True if it has a finite limit at an infinity of an operand.
     """
 
@@ -156,6 +157,7 @@ class Primitive:
     value: Value | None = None
     exact: Exact | None = None
     field: Residual | None = None
+    run: Exact | None = None
     has_limits: bool = False
 
     def __post_init__(self) -> None:
@@ -192,6 +194,7 @@ def primitive(
     value: Value | None = None,
     exact: Exact | None = None,
     field: Residual | None = None,
+    run: Exact | None = None,
     has_limits: bool = False,
 ) -> Callable[[AnyRule], AnyRule]:
     """Register primitives that share a bound, which is decorated; the arguments are those of `Primitive`.
@@ -210,7 +213,7 @@ def primitive(
                     f"the JAX primitive {name!r} has a record already, with the rule {_place(known.bound)}; a "
                     f"primitive has one record: change that one instead of registering {_place(bound)}"
                 )
-            _RECORDS[name] = Primitive(name, kinds, bound, complex, terms, value, exact, field, has_limits)
+            _RECORDS[name] = Primitive(name, kinds, bound, complex, terms, value, exact, field, run, has_limits)
         _edition += 1
         return bound
 

@@ -18,9 +18,9 @@ from parity_tests.harness.extended.evaluation import Extended, numbers_of
 from parity_tests.harness.language.interpret import interpret
 from parity_tests.harness.language.steps import Step
 from parity_tests.harness.primitives.field.constants import may_be_rounded, recognized
-from parity_tests.harness.primitives.field.matrices import in_a_run
 from parity_tests.harness.primitives.field.numbers import Unmodelled
 from parity_tests.harness.primitives.missing import NoRule
+from parity_tests.harness.primitives.registry import record_of
 from parity_tests.harness.proof.others import of_others
 
 BITS = 2048
@@ -99,8 +99,7 @@ class Run(Extended):
         for atom in (*step.eqn.invars, *step.eqn.outvars):
             _check_dtype(atom.aval)
         try:
-            apply = in_a_run(step.eqn)
-            results = [np.asarray(y) for y in (super().apply(step, operands) if apply is None else apply(*operands))]
+            results = [np.asarray(y) for y in self._applied(step, operands)]
         except NoRule as error:
             raise Unmodelled(str(error)) from error
         except (NotImplementedError, TypeError, ValueError, ArithmeticError) as error:
@@ -114,6 +113,12 @@ class Run(Extended):
         self.has_roots |= step.name in _WITHOUT_A_SIGN
         self.steps_taken.append(results)
         return results
+
+    def _applied(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
+        record = record_of(step.name)
+        if record is None or record.run is None:
+            return super().apply(step, operands)
+        return record.run(self._mp, step.eqn, *operands)
 
 
 def _check_dtype(x: Any) -> None:

@@ -6,7 +6,6 @@ of the entries, and so is Cholesky's, but for its roots.
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.primitives.field.fields import Field
+from parity_tests.harness.primitives.registry import Exact
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,6 @@ def rooted(of: Arithmetic, eqn: core.JaxprEqn, x: np.ndarray) -> list[np.ndarray
     return [np.where(below, a, np.zeros((), a.dtype) if a.dtype != object else x.flat[0] * 0)]
 
 
-_ALGORITHMS: dict[str, Callable[..., list[np.ndarray]]] = {
-    "triangular_solve": solved,
-    "lu": pivoted,
-    "cholesky": rooted,
-}
-
-
-def in_a_run(eqn: core.JaxprEqn) -> Callable[..., list[np.ndarray]] | None:
-    """The algorithm of a primitive in a run's numbers; None if it is none of these."""
-    algorithm = _ALGORITHMS.get(eqn.primitive.name)
-    return None if algorithm is None else functools.partial(algorithm, OF_A_RUN, eqn)
+def in_a_run(algorithm: Callable[..., list[np.ndarray]]) -> Exact:
+    """The value of a primitive by an algorithm, in a run's numbers."""
+    return lambda mp, eqn, *x: algorithm(OF_A_RUN, eqn, *x)

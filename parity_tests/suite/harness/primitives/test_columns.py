@@ -36,6 +36,7 @@ PRIMITIVES = {
         regularized_incomplete_beta select_and_gather_add select_and_scatter_add shift_left shift_right_arithmetic
         shift_right_logical stack svd tile top_k unstack xor zeta""",
 }
+IN_A_RUN = "cholesky lu triangular_solve"
 # In other number systems they need no rule: the numbers are where the places say.
 MOVE = """
     broadcast_in_dim concatenate copy copy_p dynamic_slice dynamic_update_slice expand_dims gather name pad reshape rev
@@ -59,6 +60,10 @@ def test_a_primitive_stands_once() -> None:
 
 def test_these_have_limits_at_an_infinity() -> None:
     assert sorted(name for name, record in records().items() if record.has_limits) == HAVE_LIMITS.split()
+
+
+def test_these_have_values_in_a_run_alone() -> None:
+    assert sorted(name for name, record in records().items() if record.run is not None) == IN_A_RUN.split()
 
 
 def test_these_only_move_numbers() -> None:

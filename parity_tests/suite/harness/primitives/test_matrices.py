@@ -17,12 +17,12 @@ from parity_tests.harness.primitives.field.fields import Field
 from parity_tests.harness.primitives.field.matrices import (
     Arithmetic,
     factored,
-    in_a_run,
     of_a_field,
     pivoted,
     rooted,
     solved,
 )
+from parity_tests.harness.primitives.registry import record_of
 from parity_tests.suite.harness._ops import judged
 from parity_tests.suite.marks import fast
 
@@ -33,11 +33,16 @@ _RNG = np.random.default_rng(0)
 _A = _RNG.standard_normal((2, 4, 4)) + 3 * np.eye(4)
 
 
+def _is_run(name: str) -> bool:
+    record = record_of(name)
+    return record is not None and record.run is not None
+
+
 def _equation(f, *args):
     """The equation of the factorization, which may have others around it, and the results in float64."""
     with jax.enable_x64(True):
         eqns = jax.make_jaxpr(f)(*args).eqns
-        return next(eqn for eqn in eqns if in_a_run(eqn) is not None), jax.tree.leaves(f(*args))
+        return next(eqn for eqn in eqns if _is_run(eqn.primitive.name)), jax.tree.leaves(f(*args))
 
 
 @fast("flags0", "flags5", "flags10", "flags15")
