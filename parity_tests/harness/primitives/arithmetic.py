@@ -3,28 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from jax.extend.core.primitives import (
-    abs_p,
-    add_jaxvals_p,
-    add_p,
-    ceil_p,
-    complex_p,
-    conj_p,
-    div_p,
-    empty2_p,
-    floor_p,
-    imag_p,
-    iota_p,
-    mul_p,
-    neg_p,
-    nextafter_p,
-    real_p,
-    reduce_precision_p,
-    rem_p,
-    round_p,
-    sign_p,
-    sub_p,
-)
+from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.tolerances import TO_TOLERANCE
@@ -44,15 +23,15 @@ _SUM = {"kinds": Kind.ADDS, "complex": BY_MODULUS}
 _ADDITION = {"value": of_any(np.add), "exact": operator(np.add), "field": entrywise(Field.add)}
 
 
-@primitive(add_p, add_jaxvals_p, **_SUM, **_ADDITION)
-@primitive(sub_p, **_SUM, value=of_any(np.subtract), exact=operator(np.subtract), field=entrywise(Field.sub))
+@primitive(of_jax.add_p, of_jax.add_jaxvals_p, **_SUM, **_ADDITION)
+@primitive(of_jax.sub_p, **_SUM, value=of_any(np.subtract), exact=operator(np.subtract), field=entrywise(Field.sub))
 def _sum_of_two(eqn, x, e, y, p):
     bound = e[0] + e[1] + p.u * np.abs(y)
     return bound if every(np.isfinite(y)) else np.where(_exactly_infinite(x, e, y), 0.0, bound)
 
 
 @primitive(
-    mul_p,
+    of_jax.mul_p,
     kinds=Kind.PRODUCT | Kind.BILINEAR,
     complex=BY_MODULUS,
     value=of_any(np.multiply),
@@ -80,7 +59,7 @@ def _exactly_infinite(x, e, y):
 
 
 @primitive(
-    div_p,
+    of_jax.div_p,
     complex=BY_MODULUS,
     value=of_floats(np.divide),
     exact=of_numbers(lambda mp, x, y: x / y),
@@ -108,29 +87,29 @@ def _to_tolerance(eqn, x, e, y, p):
 
 
 @primitive(
-    neg_p,
+    of_jax.neg_p,
     kinds=Kind.KEEPS_SIZE | Kind.LINEAR,
     complex=BY_MODULUS,
     value=of_any(np.negative),
     exact=operator(np.negative),
 )
-@primitive(real_p, imag_p, conj_p, complex=BY_MODULUS)
-@primitive(reduce_precision_p)
+@primitive(of_jax.real_p, of_jax.imag_p, of_jax.conj_p, complex=BY_MODULUS)
+@primitive(of_jax.reduce_precision_p)
 def _exact(eqn, x, e, y, p):
     return e[0]
 
 
-@primitive(abs_p, complex=BY_MODULUS, value=of_reals(np.abs), exact=operator(np.abs), field=orders.absolute)
+@primitive(of_jax.abs_p, complex=BY_MODULUS, value=of_reals(np.abs), exact=operator(np.abs), field=orders.absolute)
 def _magnitude(eqn, x, e, y, p):
     return e[0] + 4 * p.u * y + underflow(y, p) if np.iscomplexobj(x[0]) else e[0]
 
 
-@primitive(complex_p, complex=BY_MODULUS)
+@primitive(of_jax.complex_p, complex=BY_MODULUS)
 def _pair(eqn, x, e, y, p):
     return np.hypot(e[0], e[1])
 
 
-@primitive(rem_p, exact=of_numbers(lambda mp, x, y: x - y * (mp.floor(abs(x / y)) * mp.sign(x / y))))
+@primitive(of_jax.rem_p, exact=of_numbers(lambda mp, x, y: x - y * (mp.floor(abs(x / y)) * mp.sign(x / y))))
 def _remainder(eqn, x, e, y, p):
     # x - n y with n = trunc(x / y), as long as rounding does not change n.
     n = np.trunc(x[0] / x[1])
@@ -140,8 +119,8 @@ def _remainder(eqn, x, e, y, p):
     return np.where(certain | (error == 0), error + p.u * np.abs(y), np.inf)
 
 
-@primitive(iota_p, kinds=Kind.CONSTANT, value=where(is_native, counted))
-@primitive(empty2_p, "platform_index", kinds=Kind.CONSTANT)
+@primitive(of_jax.iota_p, kinds=Kind.CONSTANT, value=where(is_native, counted))
+@primitive(of_jax.empty2_p, "platform_index", kinds=Kind.CONSTANT)
 def _constant(eqn, x, e, y, p):
     return np.zeros(y.shape)
 
@@ -159,7 +138,7 @@ def _uninitialised(eqn, x, e, y, p):
     return np.full(y.shape, np.inf)
 
 
-@primitive(nextafter_p, kinds=Kind.FUNCTION)
+@primitive(of_jax.nextafter_p, kinds=Kind.FUNCTION)
 def _neighbour(eqn, x, e, y, p):
     """The next number of a format is one spacing of its own away, in the direction of the other operand."""
     return e[0] + 4 * p.u * (np.abs(x[0]) + e[0]) + 2 * p.tiny
@@ -174,10 +153,10 @@ def _rounded(mp, eqn, x):
     return as_array(np.frompyfunc(rounded, 1, 1)(x))
 
 
-@primitive(floor_p, kinds=Kind.STEP, value=of_reals(np.floor), exact=mpmath("floor"))
-@primitive(ceil_p, kinds=Kind.STEP, value=of_reals(np.ceil), exact=mpmath("ceil"))
-@primitive(round_p, kinds=Kind.STEP, exact=_rounded)
-@primitive(sign_p, kinds=Kind.FUNCTION | Kind.MONOTONE, complex=of_complex.sign, exact=mpmath("sign"))
+@primitive(of_jax.floor_p, kinds=Kind.STEP, value=of_reals(np.floor), exact=mpmath("floor"))
+@primitive(of_jax.ceil_p, kinds=Kind.STEP, value=of_reals(np.ceil), exact=mpmath("ceil"))
+@primitive(of_jax.round_p, kinds=Kind.STEP, exact=_rounded)
+@primitive(of_jax.sign_p, kinds=Kind.FUNCTION | Kind.MONOTONE, complex=of_complex.sign, exact=mpmath("sign"))
 def _step(eqn, x, e, y, p):
     low, high = (np.asarray(evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))
     return change(y, low, high)

@@ -11,22 +11,7 @@ from typing import Any
 
 import numpy as np
 from jax.extend import core
-from jax.extend.core.primitives import (
-    and_p,
-    bitcast_convert_type_p,
-    clz_p,
-    convert_element_type_p,
-    not_p,
-    or_p,
-    population_count_p,
-    reduce_and_p,
-    reduce_or_p,
-    reduce_xor_p,
-    shift_left_p,
-    shift_right_arithmetic_p,
-    shift_right_logical_p,
-    xor_p,
-)
+from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.primitives.bound.base import change
 from parity_tests.harness.primitives.exact.arrays import as_array
@@ -57,7 +42,7 @@ def _exact_conversion(mp, eqn, x):
 
 
 @primitive(
-    convert_element_type_p,
+    of_jax.convert_element_type_p,
     kinds=Kind.KEEPS_SIZE | Kind.LINEAR | Kind.STEP,
     complex=BY_MODULUS,
     value=where(_converts_alike, _convert),
@@ -74,7 +59,7 @@ def converted(eqn, x, e, y, p):
     return change(y.astype(float), np.trunc(a - error), np.trunc(a + error))
 
 
-@primitive(bitcast_convert_type_p)
+@primitive(of_jax.bitcast_convert_type_p)
 def bits(eqn, x, e, y, p):
     """A floating-point number read as an integer, which rises with its magnitude, or back; its sign is the first bit.
 
@@ -111,7 +96,7 @@ def _read_as_number(x, e, y):
     return np.where(has_its_sign, change(y, low, high), np.inf)
 
 
-@primitive(shift_right_arithmetic_p, shift_right_logical_p)
+@primitive(of_jax.shift_right_arithmetic_p, of_jax.shift_right_logical_p)
 def shifted_right(eqn, x, e, y, p):
     """The right shift of integers, floor(a / 2^n), which is monotone; the logical one of what has no sign only."""
     if np.any(e[1]):
@@ -125,7 +110,7 @@ def shifted_right(eqn, x, e, y, p):
     return np.where(e[0] > 0, changed, 0.0)
 
 
-@primitive(shift_left_p, population_count_p, clz_p, reduce_xor_p)
+@primitive(of_jax.shift_left_p, of_jax.population_count_p, of_jax.clz_p, of_jax.reduce_xor_p)
 @primitive("mulhi")  # JAX 0.10.0 has none
 def of_bits(eqn, x, e, y, p):
     """Exact, since an integer has no rounding; any of them may be anything where rounding may change one bit."""
@@ -134,10 +119,10 @@ def of_bits(eqn, x, e, y, p):
     return np.zeros(y.shape)
 
 
-@primitive(and_p, value=of_any(np.bitwise_and))
-@primitive(or_p, value=of_any(np.bitwise_or))
-@primitive(not_p, value=of_any(np.invert))
-@primitive(xor_p, reduce_and_p, reduce_or_p)
+@primitive(of_jax.and_p, value=of_any(np.bitwise_and))
+@primitive(of_jax.or_p, value=of_any(np.bitwise_or))
+@primitive(of_jax.not_p, value=of_any(np.invert))
+@primitive(of_jax.xor_p, of_jax.reduce_and_p, of_jax.reduce_or_p)
 def logic(eqn, x, e, y, p):
     """1 where an operand may change, and no other settles the result: a false one of "and", a true one of "or"."""
     if y.dtype.kind != "b":

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from jax.extend.core.primitives import eq_p, ge_p, gt_p, is_finite_p, le_p, le_to_p, lt_p, lt_to_p, ne_p
+from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.primitives.exact.arrays import of_numbers
 from parity_tests.harness.primitives.registry import BY_MODULUS, primitive
 from parity_tests.harness.primitives.value.functions import of_any, of_reals
 
 
-@primitive(eq_p, complex=BY_MODULUS, value=of_any(np.equal), exact=of_numbers(lambda mp, x, y: x == y))
-@primitive(ne_p, complex=BY_MODULUS, value=of_any(np.not_equal), exact=of_numbers(lambda mp, x, y: x != y))
-@primitive(lt_p, value=of_any(np.less), exact=of_numbers(lambda mp, x, y: x < y))
-@primitive(le_p, value=of_any(np.less_equal), exact=of_numbers(lambda mp, x, y: x <= y))
-@primitive(gt_p, value=of_any(np.greater), exact=of_numbers(lambda mp, x, y: x > y))
-@primitive(ge_p, value=of_any(np.greater_equal), exact=of_numbers(lambda mp, x, y: x >= y))
-@primitive(lt_to_p, le_to_p)
+@primitive(of_jax.eq_p, complex=BY_MODULUS, value=of_any(np.equal), exact=of_numbers(lambda mp, x, y: x == y))
+@primitive(of_jax.ne_p, complex=BY_MODULUS, value=of_any(np.not_equal), exact=of_numbers(lambda mp, x, y: x != y))
+@primitive(of_jax.lt_p, value=of_any(np.less), exact=of_numbers(lambda mp, x, y: x < y))
+@primitive(of_jax.le_p, value=of_any(np.less_equal), exact=of_numbers(lambda mp, x, y: x <= y))
+@primitive(of_jax.gt_p, value=of_any(np.greater), exact=of_numbers(lambda mp, x, y: x > y))
+@primitive(of_jax.ge_p, value=of_any(np.greater_equal), exact=of_numbers(lambda mp, x, y: x >= y))
+@primitive(of_jax.lt_to_p, of_jax.le_to_p)
 def _comparison(eqn, x, e, y, p):
     """1 where rounding may change the answer, else 0."""
     if x[0].dtype.kind == "b":
@@ -36,6 +36,6 @@ def _comparison_of_integers(name, x, e):
     return (compare(apart - moved, 0) != compare(apart + moved, 0)).astype(float)
 
 
-@primitive(is_finite_p, value=of_reals(np.isfinite), exact=of_numbers(lambda mp, x: bool(mp.isfinite(x))))
+@primitive(of_jax.is_finite_p, value=of_reals(np.isfinite), exact=of_numbers(lambda mp, x: bool(mp.isfinite(x))))
 def _is_finite(eqn, x, e, y, p):
     return np.isinf(e[0]).astype(float)

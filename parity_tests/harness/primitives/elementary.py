@@ -5,36 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jax.extend.core.primitives import (
-    acos_p,
-    acosh_p,
-    asin_p,
-    asinh_p,
-    atan2_p,
-    atan_p,
-    atanh_p,
-    cbrt_p,
-    cos_p,
-    cosh_p,
-    erf_inv_p,
-    erf_p,
-    erfc_p,
-    exp2_p,
-    exp_p,
-    expm1_p,
-    integer_pow_p,
-    log1p_p,
-    log_p,
-    logistic_p,
-    pow_p,
-    rsqrt_p,
-    sin_p,
-    sinh_p,
-    sqrt_p,
-    square_p,
-    tan_p,
-    tanh_p,
-)
+from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.primitives.bound import complex as of_complex
 from parity_tests.harness.primitives.bound.base import change, own, relative, underflow
@@ -64,13 +35,13 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
 
 
 @primitive(
-    cbrt_p,
+    of_jax.cbrt_p,
     kinds=MONOTONE,
     value=of_reals(np.cbrt),
     exact=of_numbers(lambda mp, x: mp.sign(x) * mp.cbrt(abs(x))),
     field=functions.cube_root,
 )
-@primitive(erf_inv_p, kinds=MONOTONE, value=scipy("erfinv"), exact=mpmath("erfinv"))
+@primitive(of_jax.erf_inv_p, kinds=MONOTONE, value=scipy("erfinv"), exact=mpmath("erfinv"))
 # Of scipy.special, in `language.spelled_out`: JAX has no primitives of these names.
 @primitive(
     "erfcx", kinds=MONOTONE, value=scipy("erfcx"), exact=of_numbers(lambda mp, x: mp.erfc(x) * _exponential(mp, x * x))
@@ -78,7 +49,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
 @primitive("erfcinv", kinds=MONOTONE, value=scipy("erfcinv"))
 @primitive("ndtri", kinds=MONOTONE, value=scipy("ndtri"))
 @primitive(
-    expm1_p,
+    of_jax.expm1_p,
     kinds=MONOTONE | Kind.SATURATES,
     complex=of_complex.exponential_less_one,
     value=of_reals(np.expm1),
@@ -87,7 +58,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
     has_limits=True,
 )
 @primitive(
-    log1p_p,
+    of_jax.log1p_p,
     kinds=MONOTONE,
     complex=of_complex.logarithm_of_sum,
     value=of_reals(np.log1p),
@@ -95,7 +66,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
     field=functions.logarithm,
 )
 @primitive(
-    rsqrt_p,
+    of_jax.rsqrt_p,
     kinds=MONOTONE,
     complex=of_complex.reciprocal_root,
     value=of_reals(lambda x: 1 / np.sqrt(x)),
@@ -104,27 +75,35 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
     has_limits=True,
 )
 @primitive(
-    asin_p, kinds=MONOTONE, complex=of_complex.inverse(1, _BEYOND, 0.5), value=of_reals(np.arcsin), exact=mpmath("asin")
+    of_jax.asin_p,
+    kinds=MONOTONE,
+    complex=of_complex.inverse(1, _BEYOND, 0.5),
+    value=of_reals(np.arcsin),
+    exact=mpmath("asin"),
 )
 @primitive(
-    acos_p, kinds=MONOTONE, complex=of_complex.inverse(1, _BEYOND, 0.5), value=of_reals(np.arccos), exact=mpmath("acos")
+    of_jax.acos_p,
+    kinds=MONOTONE,
+    complex=of_complex.inverse(1, _BEYOND, 0.5),
+    value=of_reals(np.arccos),
+    exact=mpmath("acos"),
 )
 @primitive(
-    asinh_p,
+    of_jax.asinh_p,
     kinds=MONOTONE,
     complex=of_complex.inverse(1j, _BEYOND, 0.5),
     value=of_reals(np.arcsinh),
     exact=mpmath("asinh"),
 )
 @primitive(
-    acosh_p,
+    of_jax.acosh_p,
     kinds=MONOTONE,
     complex=of_complex.inverse(1, _BEFORE, 0.5),
     value=of_reals(np.arccosh),
     exact=mpmath("acosh"),
 )
 @primitive(
-    atan_p,
+    of_jax.atan_p,
     kinds=MONOTONE,
     complex=of_complex.inverse(1j, _BEYOND, 1),
     value=of_reals(np.arctan),
@@ -132,14 +111,14 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
     has_limits=True,
 )
 @primitive(
-    atanh_p,
+    of_jax.atanh_p,
     kinds=MONOTONE,
     complex=of_complex.inverse(1, _BEYOND, 1),
     value=of_reals(np.arctanh),
     exact=mpmath("atanh"),
 )
 @primitive(
-    sinh_p,
+    of_jax.sinh_p,
     kinds=MONOTONE,
     complex=of_complex.of_two(np.cosh),
     value=of_reals(np.sinh),
@@ -147,7 +126,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
     field=functions.hyperbolic_sine,
 )
 @primitive(
-    tanh_p,
+    of_jax.tanh_p,
     kinds=MONOTONE | Kind.SATURATES,
     complex=of_complex.hyperbolic_tangent,
     value=of_floats(np.tanh),
@@ -156,7 +135,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
     has_limits=True,
 )
 @primitive(
-    log_p,
+    of_jax.log_p,
     kinds=MONOTONE,
     complex=of_complex.logarithm,
     value=of_floats(np.log),
@@ -171,7 +150,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
     exact=of_numbers(lambda mp, x: mp.log(x) / mp.ln2),
 )
 @primitive(
-    sqrt_p,
+    of_jax.sqrt_p,
     kinds=MONOTONE,
     complex=of_complex.root,
     value=of_floats(np.sqrt),
@@ -184,7 +163,7 @@ def _monotone(eqn, x, e, y, p):
 
 
 @primitive(
-    erf_p,
+    of_jax.erf_p,
     kinds=MONOTONE | Kind.SATURATES,
     value=scipy("erf"),
     exact=of_numbers(lambda mp, x: mp.erf(x) if abs(x) < _EXPONENT else mp.sign(x)),
@@ -197,7 +176,7 @@ def _error_function(eqn, x, e, y, p):
 
 
 @primitive(
-    cosh_p,
+    of_jax.cosh_p,
     kinds=Kind.FUNCTION,
     complex=of_complex.of_two(np.sinh),
     value=of_reals(np.cosh),
@@ -209,7 +188,7 @@ def _even(eqn, x, e, y, p):
 
 
 @primitive(
-    sin_p,
+    of_jax.sin_p,
     kinds=Kind.FUNCTION,
     complex=of_complex.of_two(np.cos),
     value=of_floats(np.sin),
@@ -221,7 +200,7 @@ def _sine(eqn, x, e, y, p):
 
 
 @primitive(
-    cos_p,
+    of_jax.cos_p,
     kinds=Kind.FUNCTION,
     complex=of_complex.of_two(np.sin),
     value=of_floats(np.cos),
@@ -250,7 +229,7 @@ def _exact_integer_power(mp, eqn, x):
 
 
 @primitive(
-    integer_pow_p,
+    of_jax.integer_pow_p,
     kinds=Kind.FUNCTION | Kind.PRODUCT,
     complex=_complex_integer_power,
     value=where(all_real, lambda x, y: np.power(x, float(y))),
@@ -259,7 +238,7 @@ def _exact_integer_power(mp, eqn, x):
     has_limits=True,
 )
 @primitive(
-    square_p,
+    of_jax.square_p,
     kinds=Kind.FUNCTION | Kind.PRODUCT,
     complex=_complex_integer_power,
     value=of_floats(np.square),
@@ -288,7 +267,7 @@ def _one_minus_square(eqn, x, e, y, p):
 
 
 @primitive(
-    pow_p,
+    of_jax.pow_p,
     kinds=Kind.FUNCTION,
     complex=of_complex.power,
     value=of_reals(np.power),
@@ -304,7 +283,7 @@ def _power(eqn, x, e, y, p):
     return passed_on + own(y, p)
 
 
-@primitive(atan2_p, kinds=Kind.FUNCTION, value=of_reals(np.arctan2), exact=mpmath("atan2"))
+@primitive(of_jax.atan2_p, kinds=Kind.FUNCTION, value=of_reals(np.arctan2), exact=mpmath("atan2"))
 def _angle(eqn, x, e, y, p):
     radius = np.hypot(x[0], x[1])
     error = np.hypot(e[0], e[1])
@@ -312,7 +291,7 @@ def _angle(eqn, x, e, y, p):
 
 
 @primitive(
-    exp_p,
+    of_jax.exp_p,
     kinds=MONOTONE | Kind.SATURATES,
     complex=of_complex.exponential,
     value=of_floats(np.exp),
@@ -321,14 +300,14 @@ def _angle(eqn, x, e, y, p):
     has_limits=True,
 )
 @primitive(
-    exp2_p,
+    of_jax.exp2_p,
     kinds=MONOTONE | Kind.SATURATES,
     complex=of_complex.power_of_two,
     value=of_reals(np.exp2),
     exact=of_numbers(lambda mp, x: _exponential(mp, x * mp.ln2)),
 )
 @primitive(
-    logistic_p,
+    of_jax.logistic_p,
     kinds=MONOTONE | Kind.SATURATES,
     value=scipy("expit"),
     exact=of_numbers(lambda mp, x: 1 / (1 + _exponential(mp, -x))),
@@ -341,7 +320,7 @@ def _decaying(eqn, x, e, y, p):
 
 
 @primitive(
-    erfc_p,
+    of_jax.erfc_p,
     kinds=MONOTONE | Kind.SATURATES,
     value=scipy("erfc"),
     exact=of_numbers(lambda mp, x: mp.erfc(x) if abs(x) < _EXPONENT else 1 - mp.sign(x)),
@@ -354,7 +333,7 @@ def _complementary(eqn, x, e, y, p):
 
 
 @primitive(
-    tan_p,
+    of_jax.tan_p,
     kinds=Kind.FUNCTION,
     complex=of_complex.tangent,
     value=of_floats(np.tan),

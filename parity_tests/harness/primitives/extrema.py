@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-from jax.extend.core.primitives import argmax_p, argmin_p, clamp_p, max_p, min_p, reduce_max_p, reduce_min_p
+from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.primitives.exact.arrays import as_array, larger, of_numbers, reduced, smaller
 from parity_tests.harness.primitives.field import orders
@@ -13,10 +13,12 @@ from parity_tests.harness.primitives.registry import Kind, primitive
 from parity_tests.harness.primitives.value.functions import all_real, of_one_real, of_reals, where
 
 
-@primitive(max_p, kinds=Kind.MONOTONE, value=of_reals(np.maximum), exact=of_numbers(larger), field=orders.larger)
-@primitive(min_p, kinds=Kind.MONOTONE, value=of_reals(np.minimum), exact=of_numbers(smaller), field=orders.smaller)
+@primitive(of_jax.max_p, kinds=Kind.MONOTONE, value=of_reals(np.maximum), exact=of_numbers(larger), field=orders.larger)
 @primitive(
-    clamp_p,
+    of_jax.min_p, kinds=Kind.MONOTONE, value=of_reals(np.minimum), exact=of_numbers(smaller), field=orders.smaller
+)
+@primitive(
+    of_jax.clamp_p,
     kinds=Kind.MONOTONE,
     value=where(all_real, lambda low, x, high: np.minimum(np.maximum(x, low), high)),
     exact=of_numbers(lambda mp, low, x, high: smaller(mp, larger(mp, x, low), high)),
@@ -27,14 +29,14 @@ def _extremum_of_operands(eqn, x, e, y, p):
 
 
 @primitive(
-    reduce_max_p,
+    of_jax.reduce_max_p,
     kinds=Kind.MONOTONE,
     value=of_one_real(lambda x, axes, **_: np.maximum.reduce(x, tuple(axes), initial=-np.inf)),
     exact=reduced(larger, lambda mp: -mp.inf),
     field=orders.largest,
 )
 @primitive(
-    reduce_min_p,
+    of_jax.reduce_min_p,
     kinds=Kind.MONOTONE,
     value=of_one_real(lambda x, axes, **_: np.minimum.reduce(x, tuple(axes), initial=np.inf)),
     exact=reduced(smaller, lambda mp: mp.inf),
@@ -55,7 +57,7 @@ def _place(mp, eqn, x):
     return as_array(place(x, axis)).astype(eqn.params["index_dtype"])
 
 
-@primitive(argmax_p, argmin_p, exact=_place)
+@primitive(of_jax.argmax_p, of_jax.argmin_p, exact=_place)
 def _position(eqn, x, e, y, p):
     (axis,) = eqn.params["axes"]
     winner = np.expand_dims(y, axis)

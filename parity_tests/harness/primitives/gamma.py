@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import jax
 import numpy as np
-from jax.extend.core.primitives import (
-    bessel_i0e_p,
-    bessel_i1e_p,
-    digamma_p,
-    igamma_p,
-    igammac_p,
-    lgamma_p,
-    polygamma_p,
-    regularized_incomplete_beta_p,
-    zeta_p,
-)
+from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.primitives.bound.base import ELEMENTARY, change, own, relative
@@ -40,7 +30,7 @@ def _of_gamma(eqn, x, e, y, p, convex):
     return np.where(apart, moved, np.inf) + own(y, p)
 
 
-@primitive(lgamma_p, kinds=Kind.FUNCTION, exact=of_numbers(lambda mp, x: mp.re(mp.loggamma(x))))
+@primitive(of_jax.lgamma_p, kinds=Kind.FUNCTION, exact=of_numbers(lambda mp, x: mp.re(mp.loggamma(x))))
 def _log_gamma(eqn, x, e, y, p):
     # Everybody has a sum of a logarithm and corrections, which cancel near a zero of the function: XLA's is Lanczos'.
     z = np.where(x[0] < 0.5, -x[0], x[0] - 1)
@@ -48,19 +38,19 @@ def _log_gamma(eqn, x, e, y, p):
     return _of_gamma(eqn, x, e, y, p, True) + ELEMENTARY * FLOAT64.u * terms
 
 
-@primitive(digamma_p, kinds=Kind.FUNCTION, exact=mpmath("digamma"))
+@primitive(of_jax.digamma_p, kinds=Kind.FUNCTION, exact=mpmath("digamma"))
 def _digamma(eqn, x, e, y, p):
     # Likewise: ψ(x) = ψ(x + k) - 1 / x - ... - 1 / (x + k - 1), the first of them a logarithm.
     z = np.where(x[0] < 0.5, -x[0], x[0] - 1)
     return _of_gamma(eqn, x, e, y, p, False) + ELEMENTARY * p.u_acc * (np.log(z + 7.5) + 1)
 
 
-@primitive(polygamma_p, kinds=Kind.FUNCTION, exact=of_numbers(lambda mp, order, x: mp.psi(int(order), x)))
+@primitive(of_jax.polygamma_p, kinds=Kind.FUNCTION, exact=of_numbers(lambda mp, order, x: mp.psi(int(order), x)))
 def _polygamma(eqn, x, e, y, p):
     return _of_gamma(eqn, x, e, y, p, np.broadcast_to(x[0] % 2 == 1, y.shape))
 
 
-@primitive(zeta_p, kinds=Kind.FUNCTION)
+@primitive(of_jax.zeta_p, kinds=Kind.FUNCTION)
 def _zeta(eqn, x, e, y, p):
     """Σ (k + q) ** -s, which falls as q rises; there is no bound if s may be off, or q may be 0."""
     s, q = x
@@ -94,11 +84,11 @@ def _incomplete_gamma(signs, lower):
     return rule
 
 
-primitive(igamma_p, kinds=Kind.FUNCTION)(_incomplete_gamma((-1, 1), lower=True))
-primitive(igammac_p, kinds=Kind.FUNCTION)(_incomplete_gamma((1, -1), lower=False))
+primitive(of_jax.igamma_p, kinds=Kind.FUNCTION)(_incomplete_gamma((-1, 1), lower=True))
+primitive(of_jax.igammac_p, kinds=Kind.FUNCTION)(_incomplete_gamma((1, -1), lower=False))
 
 
-@primitive(regularized_incomplete_beta_p, kinds=Kind.FUNCTION)
+@primitive(of_jax.regularized_incomplete_beta_p, kinds=Kind.FUNCTION)
 def _incomplete_beta(eqn, x, e, y, p):
     low, high = _corners(eqn, [x[0], x[1], np.minimum(x[2], 1.0)], e, (-1, 1, 1))
     a, b, at = x
@@ -108,7 +98,7 @@ def _incomplete_beta(eqn, x, e, y, p):
     return np.where(x[2] + e[2] < 1, np.maximum(high - y, y - low), np.maximum(1 - y, y)) + series + own(y, p)
 
 
-@primitive(bessel_i0e_p, kinds=Kind.FUNCTION, exact=of_numbers(lambda mp, x: mp.besseli(0, x) * mp.exp(-abs(x))))
+@primitive(of_jax.bessel_i0e_p, kinds=Kind.FUNCTION, exact=of_numbers(lambda mp, x: mp.besseli(0, x) * mp.exp(-abs(x))))
 def _bessel_0(eqn, x, e, y, p):
     """exp(-|x|) I₀(x): even, and falls away from 0."""
     near, far = (np.asarray(evaluated(eqn, np.abs(x[0]) + shift)) for shift in (-e[0], e[0]))
@@ -116,7 +106,7 @@ def _bessel_0(eqn, x, e, y, p):
     return np.maximum(near - y, y - far) + own(y, p)
 
 
-@primitive(bessel_i1e_p, kinds=Kind.FUNCTION, exact=of_numbers(lambda mp, x: mp.besseli(1, x) * mp.exp(-abs(x))))
+@primitive(of_jax.bessel_i1e_p, kinds=Kind.FUNCTION, exact=of_numbers(lambda mp, x: mp.besseli(1, x) * mp.exp(-abs(x))))
 def _bessel_1(eqn, x, e, y, p):
     """exp(-|x|) I₁(x): its second derivative is -1 at 0, and smaller elsewhere."""
     _, slope = jax.jvp(lambda a: eqn.primitive.bind(a, **eqn.params), (x[0],), (np.ones_like(x[0]),))

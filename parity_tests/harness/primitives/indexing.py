@@ -12,14 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jax import lax
-from jax.extend.core.primitives import (
-    dynamic_slice_p,
-    dynamic_update_slice_p,
-    gather_p,
-    scatter_add_p,
-    scatter_mul_p,
-    scatter_p,
-)
+from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.primitives.bound.base import underflow
 from parity_tests.harness.primitives.bound.terms import in_place, unless_part_overflows
@@ -61,7 +54,7 @@ def _places(index: np.ndarray, e: np.ndarray, limits: Sequence[int]) -> Iterator
     return each()
 
 
-@primitive(gather_p, kinds=_MOVES | Kind.HOMOGENEOUS, complex=BY_MODULUS, value=where(may_index, gathered))
+@primitive(of_jax.gather_p, kinds=_MOVES | Kind.HOMOGENEOUS, complex=BY_MODULUS, value=where(may_index, gathered))
 def selected(eqn, x, e, y, p):
     """All that may be read, and its error."""
 
@@ -83,13 +76,13 @@ def selected(eqn, x, e, y, p):
     return bound
 
 
-@primitive(dynamic_slice_p, kinds=_MOVES | Kind.HOMOGENEOUS, complex=BY_MODULUS, value=where(always, read))
+@primitive(of_jax.dynamic_slice_p, kinds=_MOVES | Kind.HOMOGENEOUS, complex=BY_MODULUS, value=where(always, read))
 def sliced(eqn, x, e, y, p):
     return _unless_moved(e[1:], np.asarray(evaluated(eqn, e[0], *x[1:])))
 
 
 @primitive(
-    dynamic_update_slice_p,
+    of_jax.dynamic_update_slice_p,
     kinds=_MOVES,
     complex=BY_MODULUS,
     value=where(lambda eqn, x: x[0].dtype == x[1].dtype, written),
@@ -98,7 +91,7 @@ def updated(eqn, x, e, y, p):
     return _unless_moved(e[2:], np.asarray(evaluated(eqn, e[0], e[1], *x[2:])))
 
 
-@primitive(scatter_p, kinds=_MOVES, complex=BY_MODULUS, value=where(may_write, scattered(None)))
+@primitive(of_jax.scatter_p, kinds=_MOVES, complex=BY_MODULUS, value=where(may_write, scattered(None)))
 def replaced(eqn, x, e, y, p):
     operand, index, updates = x
     bound = _scattered(eqn, x, e[0], e[2])
@@ -156,7 +149,7 @@ def _exact_sum(mp, eqn, x, indices, updates):
 
 
 @primitive(
-    scatter_add_p,
+    of_jax.scatter_add_p,
     kinds=Kind.SUM,
     complex=BY_MODULUS,
     value=where(may_combine, scattered(np.add)),
@@ -206,7 +199,7 @@ def _to_updates(eqn, of_index: np.ndarray, updates: np.ndarray) -> np.ndarray:
 
 
 # JAX has called it scatter-mul and scatter_mul.
-@primitive(scatter_mul_p, "scatter_mul", value=where(may_combine, scattered(np.multiply)))
+@primitive(of_jax.scatter_mul_p, "scatter_mul", value=where(may_combine, scattered(np.multiply)))
 def scattered_product(eqn, x, e, y, p):
     def combined(operand, updates):
         return np.asarray(evaluated(eqn, operand, x[1], updates))

@@ -27,7 +27,7 @@ import warnings
 
 import numpy as np
 import scipy.linalg
-from jax.extend.core.primitives import cholesky_p, lu_p, triangular_solve_p
+from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.primitives.bound.complex import QUOTIENT
@@ -70,7 +70,7 @@ def _carried(A: np.ndarray, change: np.ndarray, X: np.ndarray, e_B: np.ndarray, 
 
 
 @primitive(
-    triangular_solve_p,
+    of_jax.triangular_solve_p,
     complex=BY_MODULUS,
     value=where(linear.may_solve, linear.solved),
     field=factorizations.solved,
@@ -99,7 +99,7 @@ def linear_solve(A: np.ndarray, e_A: np.ndarray, X: np.ndarray, e_B: np.ndarray,
     return _carried(A, e_A + own, X, e_B, p)
 
 
-@primitive(cholesky_p, field=factorizations.rooted, run=in_a_run(matrices.rooted))
+@primitive(of_jax.cholesky_p, field=factorizations.rooted, run=in_a_run(matrices.rooted))
 def cholesky(eqn, x, e, y, p):
     below = np.tril(np.ones(y.shape))
     L, e_A = y * below, np.tril(e[0]) + np.tril(e[0], -1).mT  # only what is below the diagonal is read
@@ -113,7 +113,7 @@ def cholesky(eqn, x, e, y, p):
 
 
 @primitive(
-    lu_p,
+    of_jax.lu_p,
     complex=BY_MODULUS,
     value=where(linear.may_factor, linear.factored),
     field=factorizations.pivoted,

@@ -5,20 +5,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-from jax.extend.core.primitives import (
-    broadcast_in_dim_p,
-    concatenate_p,
-    copy_p,
-    name_p,
-    pad_p,
-    reshape_p,
-    rev_p,
-    select_n_p,
-    slice_p,
-    squeeze_p,
-    stop_gradient_p,
-    transpose_p,
-)
+from jax.extend.core import primitives as of_jax
 from jax.lax import split_p, tile_p
 
 from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, primitive
@@ -31,20 +18,21 @@ MOVES = Kind.MOVES | Kind.LINEAR
 _OF_ONE = {"kinds": MOVES, "complex": BY_MODULUS}
 
 
-@primitive(broadcast_in_dim_p, **_OF_ONE, value=of_one(broadcast))
-@primitive(reshape_p, **_OF_ONE, value=of_one(reshaped))
-@primitive(transpose_p, **_OF_ONE, value=of_one(lambda x, permutation: np.transpose(x, permutation)))
-@primitive(squeeze_p, **_OF_ONE, value=of_one(lambda x, dimensions: np.squeeze(x, tuple(dimensions))))
+@primitive(of_jax.broadcast_in_dim_p, **_OF_ONE, value=of_one(broadcast))
+@primitive(of_jax.reshape_p, **_OF_ONE, value=of_one(reshaped))
+@primitive(of_jax.transpose_p, **_OF_ONE, value=of_one(lambda x, permutation: np.transpose(x, permutation)))
+@primitive(of_jax.squeeze_p, **_OF_ONE, value=of_one(lambda x, dimensions: np.squeeze(x, tuple(dimensions))))
+# By its name: no version has it in a public module.
 @primitive("expand_dims", **_OF_ONE, value=of_one(lambda x, dimensions: np.expand_dims(x, tuple(dimensions))))
-@primitive(rev_p, **_OF_ONE, value=of_one(lambda x, dimensions: np.flip(x, tuple(dimensions))))
-@primitive(slice_p, **_OF_ONE, value=of_one(sliced))
+@primitive(of_jax.rev_p, **_OF_ONE, value=of_one(lambda x, dimensions: np.flip(x, tuple(dimensions))))
+@primitive(of_jax.slice_p, **_OF_ONE, value=of_one(sliced))
 @primitive(
-    concatenate_p,
+    of_jax.concatenate_p,
     kinds=Kind.MOVES,
     complex=BY_MODULUS,
     value=where(always, lambda *x, dimension: np.concatenate(x, dimension)),
 )
-@primitive(pad_p, kinds=Kind.MOVES, complex=BY_MODULUS, value=where(all_floating, padded))
+@primitive(of_jax.pad_p, kinds=Kind.MOVES, complex=BY_MODULUS, value=where(all_floating, padded))
 @primitive(split_p, kinds=Kind.MOVES_UNFOLLOWED, complex=BY_MODULUS, value=of_one(split))
 @primitive(tile_p, "stack", "unstack", kinds=Kind.MOVES_UNFOLLOWED)  # JAX 0.10.0 has no "stack" and "unstack"
 def _rearranged(eqn, x, e, y, p):
@@ -55,16 +43,16 @@ def _rearranged(eqn, x, e, y, p):
 _ITSELF = Kind.ITSELF | Kind.KEEPS_SIZE
 
 
-@primitive(copy_p, kinds=_ITSELF | Kind.LINEAR, complex=BY_MODULUS, value=of_one(itself))
+@primitive(of_jax.copy_p, kinds=_ITSELF | Kind.LINEAR, complex=BY_MODULUS, value=of_one(itself))
 @primitive("copy_p", kinds=_ITSELF | Kind.LINEAR, complex=BY_MODULUS)  # of another primitive than `copy_p`
-@primitive(name_p, kinds=_ITSELF | Kind.LINEAR, complex=BY_MODULUS, value=of_one(itself))  # of checkpoint_name
-@primitive(stop_gradient_p, kinds=_ITSELF, complex=BY_MODULUS, value=of_one(itself))  # whose derivative is 0
+@primitive(of_jax.name_p, kinds=_ITSELF | Kind.LINEAR, complex=BY_MODULUS, value=of_one(itself))  # of checkpoint_name
+@primitive(of_jax.stop_gradient_p, kinds=_ITSELF, complex=BY_MODULUS, value=of_one(itself))  # whose derivative is 0
 def _same(eqn, x, e, y, p):
     return e[0]
 
 
 @primitive(
-    select_n_p,
+    of_jax.select_n_p,
     kinds=Kind.SELECTS,
     complex=BY_MODULUS,
     value=where(lambda eqn, x: len(x) == 3 and x[0].dtype == np.bool_, lambda which, no, yes: np.where(which, yes, no)),

@@ -18,19 +18,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core.primitives import (
-    cummax_p,
-    cummin_p,
-    reduce_window_max_p,
-    reduce_window_min_p,
-    reduce_window_sum_p,
-    scatter_max_p,
-    scatter_min_p,
-    select_and_gather_add_p,
-    select_and_scatter_add_p,
-    sort_p,
-    top_k_p,
-)
+from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.primitives.bound.terms import in_place, most_equal, unless_part_overflows
 from parity_tests.harness.primitives.exact.arrays import cumulative, larger, smaller
@@ -41,11 +29,15 @@ from parity_tests.harness.primitives.value.functions import along, of_one_real, 
 from parity_tests.harness.primitives.value.indexing import may_combine, may_sort, scattered, sorted_by_one
 
 
-@primitive(cummax_p, kinds=Kind.MONOTONE, value=of_one_real(along(np.maximum.accumulate)), exact=cumulative(larger))
-@primitive(cummin_p, kinds=Kind.MONOTONE, value=of_one_real(along(np.minimum.accumulate)), exact=cumulative(smaller))
-@primitive(reduce_window_max_p, reduce_window_min_p, kinds=Kind.MONOTONE)
-@primitive(scatter_max_p, kinds=Kind.MONOTONE, value=where(may_combine, scattered(np.maximum)))
-@primitive(scatter_min_p, kinds=Kind.MONOTONE, value=where(may_combine, scattered(np.minimum)))
+@primitive(
+    of_jax.cummax_p, kinds=Kind.MONOTONE, value=of_one_real(along(np.maximum.accumulate)), exact=cumulative(larger)
+)
+@primitive(
+    of_jax.cummin_p, kinds=Kind.MONOTONE, value=of_one_real(along(np.minimum.accumulate)), exact=cumulative(smaller)
+)
+@primitive(of_jax.reduce_window_max_p, of_jax.reduce_window_min_p, kinds=Kind.MONOTONE)
+@primitive(of_jax.scatter_max_p, kinds=Kind.MONOTONE, value=where(may_combine, scattered(np.maximum)))
+@primitive(of_jax.scatter_min_p, kinds=Kind.MONOTONE, value=where(may_combine, scattered(np.minimum)))
 def monotone(eqn, x, e, y, p):
     """The rule of a function that is monotone in its floating-point operands, and exact."""
     y, low, high = (
@@ -75,7 +67,7 @@ def _sorted(mp, eqn, *x):
     return [np.take_along_axis(a, order, eqn.params["dimension"]) for a in x]
 
 
-@primitive(sort_p, value=where(may_sort, sorted_by_one), exact=_sorted, field=orders.in_order)
+@primitive(of_jax.sort_p, value=where(may_sort, sorted_by_one), exact=_sorted, field=orders.in_order)
 def sort(eqn, x, e, y, p):
     axis, keys = eqn.params["dimension"], eqn.params["num_keys"]
     if keys > 1:  # by several keys in turn: no bound, unless nothing can move
@@ -92,7 +84,7 @@ def sort(eqn, x, e, y, p):
     return [np.moveaxis(b, -1, axis) for b in bounds]
 
 
-@primitive(top_k_p)
+@primitive(of_jax.top_k_p)
 def top_k(eqn, x, e, y, p):
     axis, k = eqn.params["axis"], eqn.params["k"]
     key, error = (np.moveaxis(-a if sign else a, axis, -1) for sign, a in ((True, x[0]), (False, e[0])))
@@ -127,7 +119,7 @@ def _carried(values, stands, error, may):
 # Windows: pooling, and its derivatives.
 
 
-@primitive(reduce_window_sum_p, kinds=Kind.SUM, terms=_OF_WINDOW)
+@primitive(of_jax.reduce_window_sum_p, kinds=Kind.SUM, terms=_OF_WINDOW)
 def window_sum(eqn, x, e, y, p):
     def summed(a):
         return np.asarray(eqn.primitive.bind(a, **eqn.params))
@@ -175,7 +167,7 @@ def _may_win(windows, operand, error, params, p):
     return may, others
 
 
-@primitive(select_and_gather_add_p)
+@primitive(of_jax.select_and_gather_add_p)
 def select_and_gather_add(eqn, x, e, y, p):
     (tangents, operand), (e_tangents, e_operand) = x, e
     q = eqn.params
@@ -187,7 +179,7 @@ def select_and_gather_add(eqn, x, e, y, p):
     return np.where(may, change, 0.0).max(0)
 
 
-@primitive(select_and_scatter_add_p)
+@primitive(of_jax.select_and_scatter_add_p)
 def select_and_scatter_add(eqn, x, e, y, p):
     (source, operand), (e_source, e_operand) = x, e
     windows = _Windows(eqn.params, operand.shape)

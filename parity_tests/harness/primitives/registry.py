@@ -2,11 +2,12 @@
 
 A record is made where the bound of its rounding errors is written, in the file of its family:
 
-    @primitive(cumsum_p, kinds=Kind.SUM | Kind.LINEAR, value=of_one(np.cumsum), complex=BY_MODULUS, exact=...)
+    @primitive(of_jax.cumsum_p, kinds=Kind.SUM | Kind.LINEAR, complex=BY_MODULUS, value=..., exact=..., field=...)
     def cumulative_sum(eqn, x, e, y, p): ...
 
 It names JAX's own primitive where `jax.extend.core.primitives` or `jax.lax` has it in every version that is supported,
-so that a slip is an ImportError. By its name stands what a version lacks, or what no public module has.
+so that a slip is found when the package is imported. By its name stands what a version lacks, or what no public module
+has.
 
 What follows more than one equation (the order of products and sums in `products` and `fused`, sums of integers in
 `exact`, scales in `scales`, the terms of a result in the diagnosis) asks this module what a primitive is by `has`, and

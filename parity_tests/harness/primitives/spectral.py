@@ -41,7 +41,7 @@ import math
 
 import numpy as np
 import scipy.linalg
-from jax.extend.core.primitives import eig_p, eigh_p, fft_p, svd_p
+from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.primitives.matrix import fixed_point
@@ -104,7 +104,7 @@ def _turned(magnitude: np.ndarray, K: np.ndarray, length: np.ndarray | None = No
     return np.where(finite, magnitude @ turned + (magnitude + magnitude @ turned) * length, np.inf)
 
 
-@primitive(eigh_p)
+@primitive(of_jax.eigh_p)
 def eigh(eqn, x, e, y, p):
     V, w = y
     below = np.tril(e[0]) + np.tril(e[0], -1).mT if eqn.params["lower"] else np.triu(e[0]) + np.triu(e[0], 1).mT
@@ -114,7 +114,7 @@ def eigh(eqn, x, e, y, p):
     return [of_vectors + 2 * p.u * np.abs(V), of_values + 2 * p.u * np.abs(w)]
 
 
-@primitive(eig_p, complex=BY_MODULUS)
+@primitive(of_jax.eig_p, complex=BY_MODULUS)
 def eig(eqn, x, e, y, p):
     w, V = np.linalg.eig(x[0])
     given = y[0]  # by another solver, perhaps in another order
@@ -147,7 +147,7 @@ def eig(eqn, x, e, y, p):
     return bounds
 
 
-@primitive(svd_p)
+@primitive(of_jax.svd_p)
 def svd(eqn, x, e, y, p):
     m, n = x[0].shape[-2:]
     if y[0].shape[-1] != min(m, n):
@@ -197,7 +197,7 @@ def _lengths_outside(U: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(1 - inside, 0.0) + 4 * U.shape[-1] * np.finfo(U.dtype).eps)
 
 
-@primitive(fft_p, complex=BY_MODULUS)
+@primitive(of_jax.fft_p, complex=BY_MODULUS)
 def fft(eqn, x, e, y, p):
     """Every result is a sum of all terms, turned by unit factors.
 

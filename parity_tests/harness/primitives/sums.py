@@ -6,15 +6,7 @@ import math
 
 import numpy as np
 from jax import lax
-from jax.extend.core.primitives import (
-    conv_general_dilated_p,
-    cumlogsumexp_p,
-    cumprod_p,
-    cumsum_p,
-    dot_general_p,
-    reduce_prod_p,
-    reduce_sum_p,
-)
+from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.primitives.bound import complex as rounding_complex
 from parity_tests.harness.primitives.bound.base import ELEMENTARY, largest_factor, unless_part_of_product_overflows
@@ -73,7 +65,7 @@ def _exact_contraction(mp, eqn, x, y):
 
 
 @primitive(
-    dot_general_p,
+    of_jax.dot_general_p,
     kinds=Kind.SUM | Kind.BILINEAR,
     complex=BY_MODULUS,
     terms=_OF_CONTRACTION,
@@ -99,7 +91,7 @@ def contraction(eqn, x, e, y, p):
 
 # Of NumPy's functions of these names the calls of the ufuncs are all; they take less than half the time.
 @primitive(
-    reduce_sum_p,
+    of_jax.reduce_sum_p,
     kinds=SUM,
     complex=BY_MODULUS,
     terms=_OF_SUM,
@@ -115,7 +107,7 @@ def sum(eqn, x, e, y, p):
 
 
 @primitive(
-    cumsum_p,
+    of_jax.cumsum_p,
     kinds=SUM,
     complex=BY_MODULUS,
     terms=_OF_CUMULATIVE_SUM,
@@ -133,7 +125,7 @@ def cumulative_sum(eqn, x, e, y, p):
 
 
 @primitive(
-    reduce_prod_p,
+    of_jax.reduce_prod_p,
     kinds=Kind.PRODUCT,
     value=of_one_real(lambda x, axes, **_: np.multiply.reduce(x, tuple(axes))),
     exact=reduced(lambda mp, a, b: a * b, lambda mp: mp.one),
@@ -149,7 +141,7 @@ def product_of_all(eqn, x, e, y, p):
 
 
 @primitive(
-    cumprod_p, kinds=Kind.PRODUCT, value=of_one_real(along(np.cumprod)), exact=cumulative(lambda mp, a, b: a * b)
+    of_jax.cumprod_p, kinds=Kind.PRODUCT, value=of_one_real(along(np.cumprod)), exact=cumulative(lambda mp, a, b: a * b)
 )
 def cumulative_product(eqn, x, e, y, p):
     def running(a):
@@ -163,7 +155,7 @@ def cumulative_product(eqn, x, e, y, p):
     return unless_part_of_product_overflows(bound, running(largest_factor(x[0], e[0], p, p.largest)), p)
 
 
-@primitive(cumlogsumexp_p, kinds=Kind.MONOTONE)
+@primitive(of_jax.cumlogsumexp_p, kinds=Kind.MONOTONE)
 def cumulative_log_sum_exp(eqn, x, e, y, p):
     def running(a):
         return np.asarray(evaluated(eqn, a))
@@ -181,7 +173,7 @@ def cumulative_log_sum_exp(eqn, x, e, y, p):
 
 
 @primitive(
-    conv_general_dilated_p,
+    of_jax.conv_general_dilated_p,
     kinds=Kind.SUM | Kind.BILINEAR,
     terms=_OF_CONVOLUTION,
     value=where(all_floating, convolved),
