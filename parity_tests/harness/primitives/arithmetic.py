@@ -60,11 +60,11 @@ def _exactly_infinite(x, e, y):
 
 @primitive(
     of_jax.div_p,
+    kinds=Kind.LIMIT,
     complex=BY_MODULUS,
     value=of_floats(np.divide),
     exact=of_numbers(lambda mp, x, y: x / y),
     field=functions.quotient,
-    has_limits=True,
 )
 def _quotient(eqn, x, e, y, p):
     room = np.abs(x[1]) - e[1]
@@ -153,10 +153,15 @@ def _rounded(mp, eqn, x):
     return as_array(np.frompyfunc(rounded, 1, 1)(x))
 
 
-@primitive(of_jax.floor_p, kinds=Kind.STEP, value=of_reals(np.floor), exact=mpmath("floor"))
-@primitive(of_jax.ceil_p, kinds=Kind.STEP, value=of_reals(np.ceil), exact=mpmath("ceil"))
-@primitive(of_jax.round_p, kinds=Kind.STEP, exact=_rounded)
-@primitive(of_jax.sign_p, kinds=Kind.FUNCTION | Kind.MONOTONE, complex=of_complex.sign, exact=mpmath("sign"))
+_STEP = Kind.STEP | Kind.INTEGERS
+
+
+@primitive(of_jax.floor_p, kinds=_STEP, value=of_reals(np.floor), exact=mpmath("floor"))
+@primitive(of_jax.ceil_p, kinds=_STEP, value=of_reals(np.ceil), exact=mpmath("ceil"))
+@primitive(of_jax.round_p, kinds=_STEP, exact=_rounded)
+@primitive(
+    of_jax.sign_p, kinds=Kind.FUNCTION | Kind.MONOTONE | Kind.INTEGERS, complex=of_complex.sign, exact=mpmath("sign")
+)
 def _step(eqn, x, e, y, p):
     low, high = (np.asarray(evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))
     return change(y, low, high)

@@ -16,6 +16,7 @@ from parity_tests.harness.primitives.value.evaluated import evaluated
 from parity_tests.harness.primitives.value.functions import all_real, of_floats, of_reals, scipy, where
 
 MONOTONE = Kind.FUNCTION | Kind.MONOTONE
+_SATURATES = MONOTONE | Kind.SATURATES | Kind.LIMIT
 _BEYOND, _BEFORE = of_complex.beyond_both, of_complex.before_one
 # Beyond exp of this every format has overflowed, or underflowed, and mpmath would need as many bits for the exponent.
 _EXPONENT = 2**200
@@ -36,7 +37,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
 
 @primitive(
     of_jax.cbrt_p,
-    kinds=MONOTONE,
+    kinds=MONOTONE | Kind.ROOT,
     value=of_reals(np.cbrt),
     exact=of_numbers(lambda mp, x: mp.sign(x) * mp.cbrt(abs(x))),
     field=functions.cube_root,
@@ -50,12 +51,11 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
 @primitive("ndtri", kinds=MONOTONE, value=scipy("ndtri"))
 @primitive(
     of_jax.expm1_p,
-    kinds=MONOTONE | Kind.SATURATES,
+    kinds=_SATURATES,
     complex=of_complex.exponential_less_one,
     value=of_reals(np.expm1),
     exact=of_numbers(lambda mp, x: _exponential(mp, x) - 1 if abs(x) > 1 else mp.expm1(x)),
     field=functions.exponential_less_one,
-    has_limits=True,
 )
 @primitive(
     of_jax.log1p_p,
@@ -67,12 +67,11 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
 )
 @primitive(
     of_jax.rsqrt_p,
-    kinds=MONOTONE,
+    kinds=MONOTONE | Kind.LIMIT | Kind.ROOT,
     complex=of_complex.reciprocal_root,
     value=of_reals(lambda x: 1 / np.sqrt(x)),
     exact=of_numbers(lambda mp, x: 1 / mp.sqrt(x)),
     field=functions.inverse_root,
-    has_limits=True,
 )
 @primitive(
     of_jax.asin_p,
@@ -104,11 +103,10 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
 )
 @primitive(
     of_jax.atan_p,
-    kinds=MONOTONE,
+    kinds=MONOTONE | Kind.LIMIT,
     complex=of_complex.inverse(1j, _BEYOND, 1),
     value=of_reals(np.arctan),
     exact=mpmath("atan"),
-    has_limits=True,
 )
 @primitive(
     of_jax.atanh_p,
@@ -127,12 +125,11 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
 )
 @primitive(
     of_jax.tanh_p,
-    kinds=MONOTONE | Kind.SATURATES,
+    kinds=_SATURATES,
     complex=of_complex.hyperbolic_tangent,
     value=of_floats(np.tanh),
     exact=mpmath("tanh"),
     field=functions.hyperbolic_tangent,
-    has_limits=True,
 )
 @primitive(
     of_jax.log_p,
@@ -151,7 +148,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
 )
 @primitive(
     of_jax.sqrt_p,
-    kinds=MONOTONE,
+    kinds=MONOTONE | Kind.ROOT,
     complex=of_complex.root,
     value=of_floats(np.sqrt),
     exact=mpmath("sqrt"),
@@ -164,11 +161,10 @@ def _monotone(eqn, x, e, y, p):
 
 @primitive(
     of_jax.erf_p,
-    kinds=MONOTONE | Kind.SATURATES,
+    kinds=_SATURATES,
     value=scipy("erf"),
     exact=of_numbers(lambda mp, x: mp.erf(x) if abs(x) < _EXPONENT else mp.sign(x)),
     field=functions.error_function,
-    has_limits=True,
 )
 def _error_function(eqn, x, e, y, p):
     # The polynomial in PyTorch's GELU errs by up to 5.7 eps where erf is nearly 1 (float32, AVX512, PyTorch 2.13).
@@ -230,12 +226,11 @@ def _exact_integer_power(mp, eqn, x):
 
 @primitive(
     of_jax.integer_pow_p,
-    kinds=Kind.FUNCTION | Kind.PRODUCT,
+    kinds=Kind.FUNCTION | Kind.PRODUCT | Kind.LIMIT,
     complex=_complex_integer_power,
     value=where(all_real, lambda x, y: np.power(x, float(y))),
     exact=_exact_integer_power,
     field=functions.integer_power,
-    has_limits=True,
 )
 @primitive(
     of_jax.square_p,
@@ -268,12 +263,11 @@ def _one_minus_square(eqn, x, e, y, p):
 
 @primitive(
     of_jax.pow_p,
-    kinds=Kind.FUNCTION,
+    kinds=Kind.FUNCTION | Kind.LIMIT | Kind.ROOT,
     complex=of_complex.power,
     value=of_reals(np.power),
     exact=of_numbers(lambda mp, x, y: x ** int(y) if y == int(y) else mp.power(x, y)),
     field=functions.power,
-    has_limits=True,
 )
 def _power(eqn, x, e, y, p):
     base, exponent = np.abs(x[0]), x[1]
@@ -292,12 +286,11 @@ def _angle(eqn, x, e, y, p):
 
 @primitive(
     of_jax.exp_p,
-    kinds=MONOTONE | Kind.SATURATES,
+    kinds=_SATURATES,
     complex=of_complex.exponential,
     value=of_floats(np.exp),
     exact=of_numbers(_exponential),
     field=functions.exponential,
-    has_limits=True,
 )
 @primitive(
     of_jax.exp2_p,
@@ -308,11 +301,10 @@ def _angle(eqn, x, e, y, p):
 )
 @primitive(
     of_jax.logistic_p,
-    kinds=MONOTONE | Kind.SATURATES,
+    kinds=_SATURATES,
     value=scipy("expit"),
     exact=of_numbers(lambda mp, x: 1 / (1 + _exponential(mp, -x))),
     field=functions.logistic,
-    has_limits=True,
 )
 def _decaying(eqn, x, e, y, p):
     """The bound of a function that is 0 at infinity only: a 0 elsewhere has underflowed."""
@@ -321,11 +313,10 @@ def _decaying(eqn, x, e, y, p):
 
 @primitive(
     of_jax.erfc_p,
-    kinds=MONOTONE | Kind.SATURATES,
+    kinds=_SATURATES,
     value=scipy("erfc"),
     exact=of_numbers(lambda mp, x: mp.erfc(x) if abs(x) < _EXPONENT else 1 - mp.sign(x)),
     field=functions.complement_of_error_function,
-    has_limits=True,
 )
 def _complementary(eqn, x, e, y, p):
     # An allowance: nearly everybody's gelu and normal distribution has 1 - erf, whose error is that of its terms.

@@ -33,7 +33,7 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.primitives.bound.complex import QUOTIENT
 from parity_tests.harness.primitives.field import factorizations, matrices
 from parity_tests.harness.primitives.field.matrices import in_a_run
-from parity_tests.harness.primitives.registry import BY_MODULUS, primitive
+from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, primitive
 from parity_tests.harness.primitives.value import linear
 from parity_tests.harness.primitives.value.functions import where
 
@@ -99,7 +99,7 @@ def linear_solve(A: np.ndarray, e_A: np.ndarray, X: np.ndarray, e_B: np.ndarray,
     return _carried(A, e_A + own, X, e_B, p)
 
 
-@primitive(of_jax.cholesky_p, field=factorizations.rooted, run=in_a_run(matrices.rooted))
+@primitive(of_jax.cholesky_p, kinds=Kind.ROOT, field=factorizations.rooted, run=in_a_run(matrices.rooted))
 def cholesky(eqn, x, e, y, p):
     below = np.tril(np.ones(y.shape))
     L, e_A = y * below, np.tril(e[0]) + np.tril(e[0], -1).mT  # only what is below the diagonal is read

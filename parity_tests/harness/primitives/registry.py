@@ -68,6 +68,12 @@ class Kind(Flag):
     """A function of each entry: where nothing is known of an operand's entry, nothing is known of the result's."""
     SATURATES = auto()
     """A function of each entry that has reached its limit at infinity at the largest number of any format."""
+    LIMIT = auto()
+    """Has a finite limit at an infinity of an operand, which it has there."""
+    ROOT = auto()
+    """Homogeneous in the first operand, of a degree that is no integer: it has the sign that a root is given."""
+    INTEGERS = auto()
+    """The result is of integers, whatever the operand is."""
     CONSTANT = auto()
     """Has no floating-point operands, and no errors."""
 
@@ -147,7 +153,6 @@ class Primitive:
         exact: its value in many bits; None if it has none, or needs none, as what moves numbers.
         field: its residues in finite fields; None if they follow from its kinds, or it has none.
         run: its values in the run of a proof, which is in many bits; None if they are those of `exact`.
-        has_limits: True if it has a finite limit at an infinity of an operand.
     """
 
     name: str
@@ -159,7 +164,6 @@ class Primitive:
     exact: Exact | None = None
     field: Residual | None = None
     run: Exact | None = None
-    has_limits: bool = False
 
     def __post_init__(self) -> None:
         """Refuse terms of what is no sum.
@@ -196,7 +200,6 @@ def primitive(
     exact: Exact | None = None,
     field: Residual | None = None,
     run: Exact | None = None,
-    has_limits: bool = False,
 ) -> Callable[[AnyRule], AnyRule]:
     """Register primitives that share a bound, which is decorated; the arguments are those of `Primitive`.
 
@@ -214,7 +217,7 @@ def primitive(
                     f"the JAX primitive {name!r} has a record already, with the rule {_place(known.bound)}; a "
                     f"primitive has one record: change that one instead of registering {_place(bound)}"
                 )
-            _RECORDS[name] = Primitive(name, kinds, bound, complex, terms, value, exact, field, run, has_limits)
+            _RECORDS[name] = Primitive(name, kinds, bound, complex, terms, value, exact, field, run)
         _edition += 1
         return bound
 

@@ -20,14 +20,13 @@ from parity_tests.harness.language.steps import Step
 from parity_tests.harness.primitives.field.constants import may_be_rounded, recognized
 from parity_tests.harness.primitives.field.numbers import Unmodelled
 from parity_tests.harness.primitives.missing import NoRule
-from parity_tests.harness.primitives.registry import record_of
+from parity_tests.harness.primitives.registry import Kind, has, record_of
 from parity_tests.harness.proof.others import of_others
 
 BITS = 2048
 # Far more than rounding in so many bits makes of a formula, far less than another sign or branch makes of one whose
 # numbers are all float64's: of an entry beside the largest of its result, and beside the largest number of the run.
 _OF_A_RESULT, _OF_A_RUN = -1000, -1600
-_WITHOUT_A_SIGN = frozenset({"sqrt", "rsqrt", "cbrt", "pow", "cholesky"})
 
 
 def context() -> MPContext:
@@ -110,7 +109,7 @@ class Run(Extended):
         for y in results:
             if y.dtype == object and y.size:
                 self.largest = max(self.largest, _largest(y))
-        self.has_roots |= step.name in _WITHOUT_A_SIGN
+        self.has_roots |= has(step.name, Kind.ROOT)
         self.steps_taken.append(results)
         return results
 

@@ -42,12 +42,6 @@ def rule_of(name: str) -> Rule:
     raise Unmodelled(str(NoRule(name, "field")))
 
 
-def has_limits(name: str) -> bool:
-    """Return whether a primitive has a finite limit at an infinity."""
-    record = record_of(name)
-    return record is not None and record.has_limits
-
-
 def chosen(which: np.ndarray, cases: Sequence[Operand], real: np.ndarray) -> Number:
     """The entries of the cases that are counted in `which`."""
     index = np.asarray(which).astype(int)
@@ -112,7 +106,7 @@ def _bilinear(model: Model, eqn: core.JaxprEqn, x: Number, y: Number) -> Sequenc
 def _function(name: str, model: Model, eqn: core.JaxprEqn, *operands: Number) -> Sequence[Pair]:
     if not all(isinstance(x, Number) for x in operands):
         raise Unmodelled(f"the JAX primitive {name!r} of integers")
-    if not has_limits(name) and not all(is_finite(x.real).all() for x in operands):
+    if not has(name, Kind.LIMIT) and not all(is_finite(x.real).all() for x in operands):
         raise Unmodelled(f"the JAX primitive {name!r} of an infinity or NaN")
     return [model.random_function(f"{name} {eqn.params}", *operands)]
 

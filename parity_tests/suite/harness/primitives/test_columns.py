@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parity_tests.harness.primitives.registry import moves, records
+from parity_tests.harness.primitives.registry import Kind, has, moves, records
 
 # By what is known of them: a value in NumPy, a bound of its rounding errors (and of complex numbers, and the terms that
 # it sums), an exact value in many bits, a rule in finite fields.
@@ -36,6 +36,8 @@ PRIMITIVES = {
         regularized_incomplete_beta select_and_gather_add select_and_scatter_add shift_left shift_right_arithmetic
         shift_right_logical stack svd tile top_k unstack xor zeta""",
 }
+HAVE_ROOTS = "cbrt cholesky pow rsqrt sqrt"
+ARE_INTEGERS = "ceil floor round sign"
 IN_A_RUN = "cholesky lu triangular_solve"
 # In other number systems they need no rule: the numbers are where the places say.
 MOVE = """
@@ -58,8 +60,11 @@ def test_a_primitive_stands_once() -> None:
     assert len(names) == len({*names})
 
 
-def test_these_have_limits_at_an_infinity() -> None:
-    assert sorted(name for name, record in records().items() if record.has_limits) == HAVE_LIMITS.split()
+@pytest.mark.parametrize(
+    ("kind", "names"), [(Kind.LIMIT, HAVE_LIMITS), (Kind.ROOT, HAVE_ROOTS), (Kind.INTEGERS, ARE_INTEGERS)]
+)
+def test_a_proof_finds_these_of_a_kind(kind: Kind, names: str) -> None:
+    assert sorted(name for name in records() if has(name, kind)) == names.split()
 
 
 def test_these_have_values_in_a_run_alone() -> None:

@@ -71,6 +71,8 @@ EXAMPLES: dict[str, Example] = {
     "scatter-add": (lambda x, y: x.at[jnp.array([2, 0])].add(y), (X, (2, 4))),
     "gather": (lambda x: x[jnp.array([2, 0])], (X,)),
     "dynamic_update_slice": (lambda x, y: lax.dynamic_update_slice(x, y, (1, 0)), (X, (2, 2))),
+    "div": (lambda x, y: x / y, (X, X)),
+    "cholesky": (lambda x: lax.linalg.cholesky(x, symmetrize_input=False), (SQUARE,)),
     "scatter": (lambda x, y: x.at[jnp.array([0, 2])].set(y), (X, (2, 4))),
     "dynamic_slice": (lambda x: lax.dynamic_slice(x, (1, 1), (2, 2)), (X,)),
     "mul": (lambda x, y: x * y, (X, X)),
@@ -248,6 +250,37 @@ def is_step(eqn: core.JaxprEqn) -> bool:
     return bool((y == np.rint(y)).all() and (np.abs(y - x[0]) <= 1).all() and (np.diff(y.ravel()[order]) >= 0).all())
 
 
+def has_limit(eqn: core.JaxprEqn) -> bool:
+    """At an infinity of one operand; of a power that is negative."""
+    x = drawn(eqn, 0, lambda rng, shape: rng.uniform(0.05, 0.9, shape))
+    params = {**eqn.params, "y": -1} if eqn.primitive.name == "integer_pow" else eqn.params
+    for i, a in enumerate(x):
+        for sign in (-1, 1):
+            at_infinity = [np.full(a.shape, sign * np.inf) if j == i else other for j, other in enumerate(x)]
+            if np.isfinite(eqn.primitive.bind(*map(jnp.asarray, at_infinity), **params)).all():
+                return True
+    return False
+
+
+def is_root(eqn: core.JaxprEqn) -> bool:
+    """64 times the first operand has the same multiple of the result, which 64 has no integer power of."""
+    first, *others = drawn(eqn, 0, lambda rng, shape: rng.uniform(0.05, 0.9, shape))
+    if eqn.primitive.name == "cholesky":
+        first = first @ first.T + np.eye(len(first))
+    multiples = []
+    for x in (first, 2 * first):
+        (y,), (scaled,) = values(eqn, [x, *others]), values(eqn, [64 * x, *others])
+        multiples.append((scaled / y)[np.tril_indices(len(y))] if y.ndim == 2 else scaled / y)
+    one, other = multiples
+    powers = np.log(one) / np.log(64)
+    return np.allclose(one, other, rtol=1e-12) and bool((np.abs(powers - np.rint(powers)) > 1e-6).all())
+
+
+def is_of_integers(eqn: core.JaxprEqn) -> bool:
+    (y,) = values(eqn, drawn(eqn, 0, lambda rng, shape: 5 * rng.standard_normal(shape)))
+    return bool((y == np.rint(y)).all())
+
+
 def is_function_of_each_entry(eqn: core.JaxprEqn) -> bool:
     least = LEAST.get(eqn.primitive.name, 0.0)
     x = drawn(eqn, 0, lambda rng, shape: least + rng.uniform(0.05, 0.9, shape))
@@ -280,6 +313,9 @@ PROPERTIES: dict[Kind, Callable[[core.JaxprEqn], bool]] = {
     Kind.SATURATES: saturates,
     Kind.STEP: is_step,
     Kind.FUNCTION: is_function_of_each_entry,
+    Kind.LIMIT: has_limit,
+    Kind.ROOT: is_root,
+    Kind.INTEGERS: is_of_integers,
     Kind.CONSTANT: is_constant,
 }
 
@@ -327,6 +363,10 @@ def test_what_a_record_says_of_a_primitive_is_true(name):
         (Kind.SATURATES, "asinh"),
         (Kind.STEP, "neg"),
         (Kind.FUNCTION, "cumsum"),
+        (Kind.LIMIT, "log"),
+        (Kind.ROOT, "square"),
+        (Kind.ROOT, "exp"),
+        (Kind.INTEGERS, "neg"),
         (Kind.CONSTANT, "neg"),
     ],
     ids=lambda x: x if isinstance(x, str) else x.name,
