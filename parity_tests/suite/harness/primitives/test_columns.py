@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+import ast
+import inspect
 
+import pytest
+from jax import lax
+from jax.extend import core
+from jax.extend.core import primitives as of_jax
+
+from parity_tests.harness.primitives import FAMILIES
 from parity_tests.harness.primitives.registry import Kind, has, moves, records
 
 # By what is known of them: a value in NumPy, a bound of its rounding errors (and of complex numbers, and the terms that
@@ -73,3 +80,20 @@ def test_these_have_values_in_a_run_alone() -> None:
 
 def test_these_only_move_numbers() -> None:
     assert sorted(filter(moves, records())) == MOVE.split()
+
+
+# Other versions of JAX lack an object of these, or have one.
+NOT_IN_EVERY_VERSION = {"dce_sink", "log2", "mulhi", "one_minus_square", "stack", "unstack"}
+
+
+def test_a_primitive_stands_by_its_name_only_where_jax_has_no_object() -> None:
+    calls = [
+        node
+        for family in FAMILIES
+        for node in ast.walk(ast.parse(inspect.getsource(family)))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "primitive"
+    ]
+    named = {arg.value for call in calls for arg in call.args if isinstance(arg, ast.Constant)}
+    public = {p.name for module in (of_jax, lax) for p in vars(module).values() if isinstance(p, core.Primitive)}
+    assert "copy_p" in named
+    assert named & public <= NOT_IN_EVERY_VERSION
