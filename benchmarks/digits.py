@@ -19,7 +19,7 @@ import torch
 from mpmath.ctx_mp import MPContext
 
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
-from parity_tests.harness.rounding.base import relative
+from parity_tests.harness.primitives.bound.base import relative
 from parity_tests.harness.trial.digits import TIMES
 
 FORMATS = ("float32", "bfloat16")

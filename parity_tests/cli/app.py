@@ -162,7 +162,7 @@ def mutate(
     from parity_tests.harness.isolation.messages import CannotLoad
     from parity_tests.harness.judging.selection import select_checks
     from parity_tests.harness.oracle.oracle import OracleError
-    from parity_tests.harness.rounding.missing import NoRule, NotFloat64
+    from parity_tests.harness.primitives.missing import NoRule, NotFloat64
 
     try:
         with _interruption(context).raised():

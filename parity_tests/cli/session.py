@@ -384,7 +384,7 @@ class Session:
 def _oracle_errors() -> Iterator[None]:
     """Raise the oracle's errors in this process as a `WorkerError`, in the words of a process that judges."""
     from parity_tests.harness.oracle.oracle import OracleError
-    from parity_tests.harness.rounding.missing import NotFloat64
+    from parity_tests.harness.primitives.missing import NotFloat64
 
     try:
         yield

@@ -33,7 +33,7 @@ def test_the_arrows_hold() -> None:
     assert "12 kept, 0 broken" in result.stdout
 
 
-@fast("jax_ref/_attn.py-*", "parity_tests/harness/rounding/sums.py-*")
+@fast("jax_ref/_attn.py-*", "parity_tests/harness/primitives/sums.py-*")
 @pytest.mark.parametrize(
     ("file", "line", "contract"),
     [
@@ -48,7 +48,7 @@ def test_the_arrows_hold() -> None:
         ),
         ("parity_tests/catalog/operators.py", "import parity_tests.cli.app", "The catalog knows no command"),
         (
-            "parity_tests/harness/rounding/sums.py",
+            "parity_tests/harness/primitives/sums.py",
             "import parity_tests.harness.oracle.oracle",
             "The harness is built in layers",
         ),

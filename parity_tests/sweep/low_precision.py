@@ -24,8 +24,8 @@ import numpy as np
 import torch
 
 from parity_tests.harness.numbers.formats import FORMATS, Precision
+from parity_tests.harness.primitives.missing import NoRule, NotFloat64
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.sweep.cases import Arrays, Case, Side, case_of
 from parity_tests.sweep.compared_case import REFUSALS, shortened
 from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, differing

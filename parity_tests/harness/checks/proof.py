@@ -23,8 +23,8 @@ from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Proof
 from parity_tests.harness.numbers.formats import FLOAT64
-from parity_tests.harness.proof.constants import Constant
-from parity_tests.harness.proof.numbers import Unmodelled
+from parity_tests.harness.primitives.field.constants import Constant
+from parity_tests.harness.primitives.field.numbers import Unmodelled
 from parity_tests.harness.proof.proof import POINTS, Sameness, sameness
 from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.samples import at_sizes

@@ -8,7 +8,8 @@ exact function. Constants of the program are part of the function, as they are i
     adaptive    with as many bits as the result needs: they are doubled until two results agree
     problem     how far one rounding of each input moves the exact results: the error that the problem forces
     remembered  of all these evaluations each value of a function once
-    registry    the primitives that can be evaluated, a record each; the other files are their families
+
+The rules of the primitives stand in their records, in `primitives`.
 
 mpmath is written in Python, and takes microseconds for an operation: it is for dozens of entries, not for thousands.
 """

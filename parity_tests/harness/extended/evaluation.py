@@ -9,33 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.extended import arithmetic, elementary, sums
-from parity_tests.harness.extended.registry import rules
 from parity_tests.harness.language.calls import CONTROL_FLOW, called
 from parity_tests.harness.language.interpret import Domain, interpret
 from parity_tests.harness.language.jaxprs import subprograms
 from parity_tests.harness.language.moves import places
 from parity_tests.harness.language.steps import Step
-from parity_tests.harness.language.values.primitives import evaluated
-from parity_tests.harness.rounding import analysis
-from parity_tests.harness.rounding.registry import moves
-
-FAMILIES = (arithmetic, elementary, sums, *analysis.FAMILIES)  # imported for their records
-
-
-class NoExtendedRule(NotImplementedError):
-    """A program has a primitive that cannot be evaluated in extended precision.
-
-    Attributes:
-        primitive: its name.
-    """
-
-    def __init__(self, primitive: str) -> None:
-        self.primitive = primitive
-        super().__init__(
-            f"the JAX primitive {primitive!r} cannot be evaluated in extended precision; add a record to "
-            "parity_tests/harness/extended, as CONTRIBUTING.md says under 'A primitive in extended precision'"
-        )
+from parity_tests.harness.primitives.missing import NoRule
+from parity_tests.harness.primitives.registry import Exact, moves, record_of
+from parity_tests.harness.primitives.value.evaluated import evaluated
 
 
 def missing(program: core.ClosedJaxpr | core.Jaxpr) -> str | None:
@@ -66,7 +47,12 @@ def _is_known(eqn: core.JaxprEqn) -> bool:
     if any(jnp.issubdtype(dtype, jnp.complexfloating) for dtype in every):
         return False
     real = any(jnp.issubdtype(_aval(x).dtype, jnp.inexact) for x in eqn.invars)
-    return not real or eqn.primitive.name in rules() or moves(eqn.primitive.name)
+    return not real or _rule_of(eqn.primitive.name) is not None or moves(eqn.primitive.name)
+
+
+def _rule_of(name: str) -> Exact | None:
+    record = record_of(name)
+    return None if record is None else record.exact
 
 
 def work(program: core.ClosedJaxpr | core.Jaxpr) -> int:
@@ -100,7 +86,7 @@ def evaluate(mp: Any, program: core.ClosedJaxpr, args: Sequence[np.ndarray], con
         constant: what is to be made of the arrays of its constants first, by default nothing.
 
     Raises:
-        NoExtendedRule: it has a primitive without a record.
+        NoRule: it has a primitive without an exact value.
     """
     given = [numbers_of(mp, x) for x in args]
     with np.errstate(all="ignore"):
@@ -127,7 +113,7 @@ class Extended(Domain[np.ndarray, Step]):
         """The results of an equation.
 
         Raises:
-            NoExtendedRule: its primitive has no record.
+            NoRule: its primitive has no exact value.
         """
         y = _applied(self._mp, step.eqn, operands)
         return y if step.many else [y]
@@ -145,9 +131,10 @@ def _applied(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:
         return [numbers_of(mp, np.asarray(a)) for a in y] if many else numbers_of(mp, np.asarray(y))
     if moves(name):
         return _moved(mp, eqn, x)
-    if name not in rules():
-        raise NoExtendedRule(name)
-    return rules()[name](mp, eqn, *x)
+    rule = _rule_of(name)
+    if rule is None:
+        raise NoRule(name, "exact")
+    return rule(mp, eqn, *x)
 
 
 def _moved(mp: Any, eqn: core.JaxprEqn, x: list[np.ndarray]) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-# Of a context, all that `extended.elementary` calls.
+# Of a context, all that the records of primitives call.
 _FUNCTIONS = frozenset(
     (
         *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "besseli", "cbrt", "cos", "cosh", "digamma"),

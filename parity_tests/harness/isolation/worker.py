@@ -35,10 +35,10 @@ from parity_tests.harness.judging.remedies import of_oracle_error
 from parity_tests.harness.judging.resume import Earlier
 from parity_tests.harness.judging.titles import title
 from parity_tests.harness.oracle.oracle import OracleError
+from parity_tests.harness.primitives.missing import NotFloat64
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.reproducer_files import ReproducerFiles
 from parity_tests.harness.report.results import Row
-from parity_tests.harness.rounding.missing import NotFloat64
 from parity_tests.harness.solutions.process import keep_in
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import OpSpec

@@ -31,8 +31,8 @@ from parity_tests.harness.oracle.free_axes import check_free_axes
 from parity_tests.harness.oracle.names_of_results import check_names_of_results
 from parity_tests.harness.oracle.oracle import Oracle, OracleError
 from parity_tests.harness.oracle.repeats import why_not_a_function
+from parity_tests.harness.primitives.missing import NoRule, NotFloat64
 from parity_tests.harness.report.results import ORACLE, Note, Row
-from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.specs import loops
 from parity_tests.harness.specs.domains import COMPLEX_NUMBERS, REAL
 from parity_tests.harness.specs.samples import Sample, samples

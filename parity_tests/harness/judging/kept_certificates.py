@@ -49,9 +49,9 @@ from parity_tests.harness.oracle import witnesses as witnesses_of_the_harness
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.oracle.programs import Request
 from parity_tests.harness.oracle.witness import witnesses
+from parity_tests.harness.primitives.registry import records
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.results import Row
-from parity_tests.harness.rounding.registry import records
 from parity_tests.harness.specs import domains
 from parity_tests.harness.specs.domains import DOMAINS, Domain
 from parity_tests.harness.specs.samples import Sample
@@ -62,7 +62,7 @@ _FORMAT = 2
 _NUMBERS = ("float64", "complex128")
 _HARNESS = Path(__file__).parents[1]
 _IMPORTED = time.time()
-_ROUNDING = "parity_tests.harness.rounding."
+_PRIMITIVES = "parity_tests.harness.primitives."
 
 
 class KeptCertificates:
@@ -302,7 +302,7 @@ class _Content:
 def _all_of_the_harness() -> bool:
     """True if all witnesses, and all rules of rounding, are the harness's own, whose source is part of the digest."""
     own = all(type(witness).__module__ == witnesses_of_the_harness.__name__ for witness in witnesses().values())
-    return own and all(record.rule.__module__.startswith(_ROUNDING) for record in records().values())
+    return own and all(record.bound.__module__.startswith(_PRIMITIVES) for record in records().values())
 
 
 def _domains_are_known(spec: OpSpec, cases: Sequence[Sample]) -> bool:

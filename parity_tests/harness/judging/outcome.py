@@ -22,8 +22,8 @@ from parity_tests.harness.exceptions.from_solution import REFUSALS, NoAnswer
 from parity_tests.harness.findings import Comparison, Fact, Finding, NotApplicable, Suspicion
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.oracle.oracle import OracleError
+from parity_tests.harness.primitives.missing import NoRule, NotFloat64
 from parity_tests.harness.report.first_order import HIGHER_ORDER
-from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.trial.trial import Trial
 

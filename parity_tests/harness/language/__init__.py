@@ -9,5 +9,6 @@
     jaxprs       properties of programs, and `digest`, which is equal for equal programs
 
 The other domains are where their numbers are: bounds of rounding errors and rounded numbers in `rounding`, hundreds of
-bits in `extended`, the terms of a sum in `oracle.addends`.
+bits in `extended`, the terms of a sum in `oracle.addends`. What is known of each primitive, in whatever numbers, is its
+record in `primitives`.
 """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.language.values.primitives import evaluated
+from parity_tests.harness.primitives.value.evaluated import evaluated
 
 
 def places(eqn: core.JaxprEqn, operands: Sequence[np.ndarray], is_moved: Sequence[bool]) -> list[np.ndarray]:

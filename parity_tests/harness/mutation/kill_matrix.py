@@ -22,7 +22,7 @@ from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle, OracleError
-from parity_tests.harness.rounding.missing import NoRule, NotFloat64
+from parity_tests.harness.primitives.missing import NoRule, NotFloat64
 from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.trial.trial import Trial

@@ -34,7 +34,7 @@ class Precision:
         largest: the largest finite number.
         part: the name of the format of a real or imaginary part; its own, if its numbers are real.
         any_choice: True if the bounds of an error analysis cover every choice between exactly equal keys of a sort,
-            and False if they cover the oracle's choice alone. See `rounding.order`.
+            and False if they cover the oracle's choice alone. See `primitives.order`.
         any_order: True if a product has no bound where it overflows in another order of its factors than the oracle's.
             See `rounding.products`.
         arithmetic: what a computation in a 16-bit format rounds. See `rounding.stored`.
@@ -132,8 +132,8 @@ class Precision:
 
         Args:
             K: the number of roundings.
-            pairs: the number of pairs of equal terms, by default K, for K different terms; see `rounding.terms`.
-            biased: the contribution of roundings that are not independent; see `rounding.terms`.
+            pairs: the number of pairs of equal terms, by default K, for K different terms; see `bound.terms`.
+            biased: the contribution of roundings that are not independent; see `bound.terms`.
         """
         if biased is None and not isinstance(pairs, np.ndarray):  # a number, without the cost of arrays
             return min(K, LAMBDA * math.sqrt(K if pairs is None else pairs) + 2 * self.u_acc * K * K) * self.u_acc

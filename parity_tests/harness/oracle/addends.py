@@ -15,8 +15,8 @@ from parity_tests.harness.language.interpret import Domain, interpret
 from parity_tests.harness.language.spelled_out import as_sum
 from parity_tests.harness.language.steps import Step
 from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.primitives.registry import Kind, has
 from parity_tests.harness.rounding.bounds import Bounds
-from parity_tests.harness.rounding.registry import Kind, has
 from parity_tests.harness.rounding.steps import Step as RoundingStep
 
 _MOST = 8  # terms of one value; of a sum that has more, the longer side is taken as a whole

@@ -11,14 +11,12 @@ from jax.extend import core
 from parity_tests.harness.language.interpret import Domain
 from parity_tests.harness.language.moves import places
 from parity_tests.harness.language.steps import Step
-from parity_tests.harness.proof.fields import Residues
-from parity_tests.harness.proof.numbers import Model, Number, Operand, Unmodelled, is_finite
+from parity_tests.harness.primitives.field.fields import Residues
+from parity_tests.harness.primitives.field.numbers import Model, Number, Operand, Unmodelled, is_finite
+from parity_tests.harness.primitives.field.rules import chosen, rule_of
+from parity_tests.harness.primitives.registry import Kind, has, moves
 from parity_tests.harness.proof.others import of_others
-from parity_tests.harness.proof.rules import HAVE_LIMITS, chosen, rule_of
 from parity_tests.harness.proof.run import Run
-from parity_tests.harness.rounding.registry import moves
-
-_INTEGERS_OF_THE_RUN = frozenset({"sign", "floor", "ceil", "round"})
 
 
 class Fields(Domain[Operand, Step]):
@@ -47,14 +45,14 @@ class Fields(Domain[Operand, Step]):
         """
         eqn, name, results = step.eqn, step.name, next(self._steps)
         self.count += 1
-        known = name in _INTEGERS_OF_THE_RUN or not any(isinstance(x, Number) for x in operands)
+        known = has(name, Kind.INTEGERS) or not any(isinstance(x, Number) for x in operands)
         if known or all(a.dtype != object for a in results):
             return [self._known(a) if a.dtype == object else a for a in results]
         if moves(name):
             return self._moved(eqn, operands, results)
         pairs = zip(rule_of(name)(self._model, eqn, *operands), results, strict=True)
         made = [Number(pair, real) if real.dtype == object else real for pair, real in pairs]
-        return [self._at_infinity(operands, y) for y in made] if name in HAVE_LIMITS else made
+        return [self._at_infinity(operands, y) for y in made] if has(name, Kind.LIMIT) else made
 
     def _known(self, real: np.ndarray) -> Number:
         """Numbers of the run that are floats, as integers are."""

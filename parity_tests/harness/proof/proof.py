@@ -15,10 +15,10 @@ from jax.extend import core
 from parity_tests.harness.language.digest import NoDigest, digest
 from parity_tests.harness.language.interpret import interpret
 from parity_tests.harness.language.live import live
-from parity_tests.harness.proof.constants import Constant
+from parity_tests.harness.primitives.field.constants import Constant
+from parity_tests.harness.primitives.field.fields import NoInverse, primes
+from parity_tests.harness.primitives.field.numbers import Model, Number, Operand, Unmodelled, is_finite
 from parity_tests.harness.proof.domain import Fields
-from parity_tests.harness.proof.fields import NoInverse, primes
-from parity_tests.harness.proof.numbers import Model, Number, Operand, Unmodelled, is_finite
 from parity_tests.harness.proof.run import Run, context, differences
 
 POINTS = 3  # fields, each with a point of its own

@@ -14,19 +14,19 @@ from jax.extend import core
 from mpmath.ctx_mp import MPContext
 
 from parity_tests.harness.exceptions.errors import first_line
-from parity_tests.harness.extended.evaluation import Extended, NoExtendedRule, numbers_of
+from parity_tests.harness.extended.evaluation import Extended, numbers_of
 from parity_tests.harness.language.interpret import interpret
 from parity_tests.harness.language.steps import Step
-from parity_tests.harness.proof.constants import may_be_rounded, recognized
-from parity_tests.harness.proof.matrices import in_a_run
-from parity_tests.harness.proof.numbers import Unmodelled
+from parity_tests.harness.primitives.field.constants import may_be_rounded, recognized
+from parity_tests.harness.primitives.field.numbers import Unmodelled
+from parity_tests.harness.primitives.missing import NoRule
+from parity_tests.harness.primitives.registry import Kind, has, record_of
 from parity_tests.harness.proof.others import of_others
 
 BITS = 2048
 # Far more than rounding in so many bits makes of a formula, far less than another sign or branch makes of one whose
 # numbers are all float64's: of an entry beside the largest of its result, and beside the largest number of the run.
 _OF_A_RESULT, _OF_A_RUN = -1000, -1600
-_WITHOUT_A_SIGN = frozenset({"sqrt", "rsqrt", "cbrt", "pow", "cholesky"})
 
 
 def context(bits: int = BITS) -> MPContext:
@@ -98,10 +98,9 @@ class Run(Extended):
         for atom in (*step.eqn.invars, *step.eqn.outvars):
             _check_dtype(atom.aval)
         try:
-            apply = in_a_run(step.eqn)
-            results = [np.asarray(y) for y in (super().apply(step, operands) if apply is None else apply(*operands))]
-        except NoExtendedRule as error:
-            raise Unmodelled(f"the JAX primitive {error.primitive!r}") from error
+            results = [np.asarray(y) for y in self._applied(step, operands)]
+        except NoRule as error:
+            raise Unmodelled(str(error)) from error
         except (NotImplementedError, TypeError, ValueError, ArithmeticError) as error:
             # As mpmath raises for a Bessel function of an infinity, and a record for what it does not take.
             raise Unmodelled(f"the JAX primitive {step.name!r} of such numbers ({first_line(error)})") from error
@@ -110,9 +109,15 @@ class Run(Extended):
         for y in results:
             if y.dtype == object and y.size:
                 self.largest = max(self.largest, _largest(y))
-        self.has_roots |= step.name in _WITHOUT_A_SIGN
+        self.has_roots |= has(step.name, Kind.ROOT)
         self.steps_taken.append(results)
         return results
+
+    def _applied(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
+        record = record_of(step.name)
+        if record is None or record.run is None:
+            return super().apply(step, operands)
+        return record.run(self._mp, step.eqn, *operands)
 
 
 def _check_dtype(x: Any) -> None:

@@ -17,7 +17,7 @@ right one for nearly the given inputs (N. Higham, Accuracy and Stability of Nume
 So a candidate may distribute c (x - y) to c x - c y, or write 1 - y y where the oracle has (1 - y) (1 + y); it may not
 lose more than the problem's own sensitivity and the oracle's own roundings explain.
 γ_K: K roundings at worst; of more than 47 the probabilistic bound (N. Higham, T. Mary, "A new approach to probabilistic
-rounding error analysis", SIAM J. Sci. Comput. 41, 2019), with more roundings where terms are equal (`rounding.terms`).
+rounding error analysis", SIAM J. Sci. Comput. 41, 2019), with more roundings where terms are equal (`bound.terms`).
 λ = 6.9: of the 10^7 sums that a report may compare, any of independent roundings exceeds it with probability 10^-3 at
 most (`precision`). The 8 covers
 elementary functions: the worst in use, XLA's float32 tanh, errs by 4.7 u.

@@ -13,14 +13,10 @@ from jax.extend import core
 from parity_tests.harness.language.interpret import interpret
 from parity_tests.harness.language.live import live
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
-from parity_tests.harness.rounding import arithmetic, bits, elementary, indexing, matrix, order, spectral, sums
 from parity_tests.harness.rounding import integer_jumps as rounding_jumps
 from parity_tests.harness.rounding import scales as rounding_scales
 from parity_tests.harness.rounding.bounds import INPUT, Bounds
 from parity_tests.harness.rounding.stored import Stored, stored
-
-# Each registers its primitives when it is imported.
-FAMILIES = (arithmetic, bits, elementary, indexing, matrix, order, spectral, sums)
 
 
 def bounded(

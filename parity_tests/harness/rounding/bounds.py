@@ -15,6 +15,8 @@ from jax.extend import core
 
 from parity_tests.harness.language.interpret import Domain, interpret
 from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.primitives.missing import NoRule, NotFloat64
+from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, Rule
 from parity_tests.harness.rounding import control_flow
 from parity_tests.harness.rounding import exact as rounding_exact
 from parity_tests.harness.rounding import integer_jumps as rounding_jumps
@@ -22,9 +24,7 @@ from parity_tests.harness.rounding import overflow as rounding_overflow
 from parity_tests.harness.rounding import scales as rounding_scales
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.log_sums import LogSum, log_sums
-from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.harness.rounding.products import Products
-from parity_tests.harness.rounding.registry import BY_MODULUS, Kind, Rule
 from parity_tests.harness.rounding.steps import Step, plan_of
 
 Pair = tuple[np.ndarray, np.ndarray]
@@ -306,9 +306,9 @@ def _rule_of(step: Step, complex_numbers: bool) -> Rule:
     if record is None:
         raise NoRule(step.name)
     if not complex_numbers or record.complex is BY_MODULUS:
-        return record.rule
+        return record.bound
     if record.complex is None:
-        raise NoRule(f"{step.name} (of complex numbers)")
+        raise NoRule(f"{step.name} (of complex numbers)", "complex")
     return record.complex
 
 

@@ -10,8 +10,9 @@ from jax.extend import core
 from parity_tests.harness.language.calls import closed
 from parity_tests.harness.language.interpret import operands_of_scan
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding import matrix, regrouped, scales
-from parity_tests.harness.rounding.base import capped
+from parity_tests.harness.primitives import matrix
+from parity_tests.harness.primitives.bound.base import capped
+from parity_tests.harness.rounding import regrouped, scales
 from parity_tests.harness.rounding.steps import Step
 
 Pair = tuple[np.ndarray, np.ndarray]

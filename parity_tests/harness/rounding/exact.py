@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
-from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.registry import Kind, has
+from parity_tests.harness.primitives.registry import Kind, has
+from parity_tests.harness.primitives.value.evaluated import evaluated
 
 MAY_BE = Kind.SUM | Kind.PRODUCT | Kind.ADDS
 MAY_BE_BY_NAME = frozenset({"div", "one_minus_square"})

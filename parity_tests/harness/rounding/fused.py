@@ -25,10 +25,10 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.base import every
-from parity_tests.harness.rounding.registry import Kind, Terms, has
+from parity_tests.harness.primitives.bound.base import every
+from parity_tests.harness.primitives.bound.terms import unless_part_overflows
+from parity_tests.harness.primitives.registry import Kind, Terms, has
 from parity_tests.harness.rounding.steps import Step
-from parity_tests.harness.rounding.terms import unless_part_overflows
 
 _MOST_PENDING = 32
 
@@ -40,9 +40,9 @@ class Sizes(NamedTuple):
 
     magnitude: M, the sum of the magnitudes of its terms.
     charged: what its bound holds of γ M already.
-    pairs: its pairs of equal terms, see `rounding.terms`.
+    pairs: its pairs of equal terms, see `bound.terms`.
     density: Σ K² / M of the sums that it is made of: how many terms they have for a spread of 1, summed over the terms.
-        Times the spacing of a total, it is the number of roundings that have no mean of 0, see `rounding.terms`.
+        Times the spacing of a total, it is the number of roundings that have no mean of 0, see `bound.terms`.
     """
 
     magnitude: np.ndarray
@@ -159,7 +159,7 @@ def _is_repeated(step: Step, x: np.ndarray, y: np.ndarray) -> bool:
 
 
 def _charge(terms: int, sizes: Sizes, complex_numbers: bool, precision: Precision) -> np.ndarray:
-    """γ M; a complex product is two real ones in each part: see `rounding.complex`."""
+    """γ M; a complex product is two real ones in each part: see `bound.complex`."""
     if not complex_numbers and precision.all_roundings_add_up(terms, sizes.pairs):
         return terms * precision.u_acc * sizes.magnitude
     biased = np.asarray(sizes.density * sizes.magnitude)
@@ -183,7 +183,7 @@ def _contraction(
     complex_numbers: bool,
     precision: Precision,
 ) -> Sum:
-    """Return a contraction, charged as by the rules of `rounding.sums`; a sum of sums is charged for both."""
+    """Return a contraction, charged as by the rules of `primitives.sums`; a sum of sums is charged for both."""
 
     def summed(*a: np.ndarray) -> np.ndarray:
         return np.asarray(step.evaluate(*a))

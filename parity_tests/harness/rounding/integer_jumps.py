@@ -17,10 +17,10 @@ from dataclasses import replace
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.numbers.jumps import ABOVE, AT, BELOW, SIDES, Jumps
-from parity_tests.harness.rounding.registry import Kind, has
+from parity_tests.harness.primitives.registry import Kind, has
+from parity_tests.harness.primitives.value.evaluated import evaluated
 
 _MOST = 3  # jumps of one program: each has three sides, in all combinations
 

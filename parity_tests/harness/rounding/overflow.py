@@ -20,8 +20,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.base import capped
-from parity_tests.harness.rounding.registry import Kind
+from parity_tests.harness.primitives.bound.base import capped
+from parity_tests.harness.primitives.registry import Kind
 from parity_tests.harness.rounding.steps import Step
 
 _ADDS, _FUNCTION, _MONOTONE = Kind.ADDS.value, Kind.FUNCTION.value, Kind.MONOTONE.value

@@ -33,8 +33,8 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.base import every, largest_factor, unless_part_of_product_overflows
-from parity_tests.harness.rounding.registry import Kind, has
+from parity_tests.harness.primitives.bound.base import every, largest_factor, unless_part_of_product_overflows
+from parity_tests.harness.primitives.registry import Kind, has
 from parity_tests.harness.rounding.steps import Step
 
 _MOST_PENDING = 32

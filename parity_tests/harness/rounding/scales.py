@@ -26,8 +26,8 @@ from jax.extend import core
 from parity_tests.harness.language import jaxprs
 from parity_tests.harness.language.calls import called
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.base import capped
-from parity_tests.harness.rounding.registry import Kind, has
+from parity_tests.harness.primitives.bound.base import capped
+from parity_tests.harness.primitives.registry import Kind, has
 
 Pair = tuple[np.ndarray, np.ndarray]
 

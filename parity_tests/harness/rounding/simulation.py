@@ -18,9 +18,9 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.language.interpret import Domain, interpret
-from parity_tests.harness.language.values.indexing import BY_PARAMETERS, addressed
-from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.primitives.value.evaluated import evaluated
+from parity_tests.harness.primitives.value.indexing import addressed, may_combine
 from parity_tests.harness.rounding.steps import Step, plan_of
 
 
@@ -179,7 +179,7 @@ class _Simulated(Domain[np.ndarray, Step]):
     def apply(self, step: Step, operands: list[np.ndarray]) -> list[np.ndarray]:
         """The results of an equation, rounded."""
         eqn, stored = step.eqn, self._result(step)
-        if step.name == "scatter-add" and BY_PARAMETERS[step.name][1](eqn, operands):
+        if step.name == "scatter-add" and may_combine(eqn, operands):
             x, indices, updates = operands
             return [_scattered_sum(x, *addressed(x, indices, updates, **eqn.params), stored)]
         y = evaluated(eqn, *operands)
@@ -195,7 +195,7 @@ class _Simulated(Domain[np.ndarray, Step]):
 
 
 def _scattered_sum(x: np.ndarray, positions: np.ndarray, updates: np.ndarray, stored: Rounding) -> np.ndarray:
-    """Added up where it is stored, as `rounding.indexing` bounds it: every partial sum is rounded."""
+    """Added up where it is stored, as `primitives.indexing` bounds it: every partial sum is rounded."""
     y = x.flatten()
     by_position = np.argsort(positions, kind="stable")
     at, update = positions[by_position], updates[by_position]

@@ -15,8 +15,8 @@ from jax.extend import core
 
 from parity_tests.harness.language.jaxprs import constants_of
 from parity_tests.harness.language.values import steps
+from parity_tests.harness.primitives.registry import Kind, Primitive, Terms, edition, record_of
 from parity_tests.harness.rounding import exact
-from parity_tests.harness.rounding.registry import Kind, Primitive, Terms, edition, record_of
 
 _FOLLOWED = Kind.ADDS | Kind.MOVES | Kind.KEEPS_SIZE | Kind.SELECTS
 

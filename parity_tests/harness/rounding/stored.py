@@ -15,8 +15,8 @@ from jax.extend import core
 from parity_tests.harness.language import jaxprs
 from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.formats import Precision
-from parity_tests.harness.rounding.base import capped
-from parity_tests.harness.rounding.registry import adds_products
+from parity_tests.harness.primitives.bound.base import capped
+from parity_tests.harness.primitives.registry import adds_products
 
 Pair = tuple[np.ndarray, np.ndarray]
 NAME = "name"  # the primitive of jax.ad_checkpoint.checkpoint_name

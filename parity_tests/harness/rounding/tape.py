@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.language.values.primitives import evaluated
 from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.primitives.registry import Kind, has
+from parity_tests.harness.primitives.value.evaluated import evaluated
 from parity_tests.harness.rounding.bounds import Bounds, Followed, constant_of
 from parity_tests.harness.rounding.compared import compared, is_real
 from parity_tests.harness.rounding.fused import Sums
 from parity_tests.harness.rounding.overflow import Overflowing
 from parity_tests.harness.rounding.products import Products
 from parity_tests.harness.rounding.pullbacks import NoDerivative, pulled_back
-from parity_tests.harness.rounding.registry import Kind, has
 from parity_tests.harness.rounding.steps import plan_of
 from parity_tests.harness.rounding.unrolled import unrolled
 
@@ -34,7 +34,6 @@ _SOME = 1e-290  # an error that is there, and changes nothing
 _SMOOTH = Kind.ADDS | Kind.LINEAR | Kind.BILINEAR | Kind.PRODUCT | Kind.SUM | Kind.FUNCTION | Kind.HOMOGENEOUS
 _SAME = Kind.MOVES | Kind.MOVES_UNFOLLOWED | Kind.KEEPS_SIZE | Kind.SELECTS  # of which no entry is a new number
 _SMOOTH_TOO = frozenset({"div", "dynamic_update_slice", "scatter", "triangular_solve", "cholesky"})
-_IDENTITIES = frozenset({"stop_gradient", "name", "copy", "copy_p"})
 
 
 class NotFollowed(Exception):
@@ -152,7 +151,7 @@ class Tape:
             if not moved or not any(y in found for y in eqn.outvars):
                 continue
             of_results = [of(y) for y in eqn.outvars]
-            if eqn.primitive.name in _IDENTITIES:
+            if has(eqn.primitive.name, Kind.ITSELF):
                 pulled = of_results
             else:
                 try:
@@ -222,7 +221,8 @@ def _verify_followed(eqn: core.JaxprEqn) -> None:
     if any(getattr(x.aval, "dtype", np.dtype(bool)).kind == "c" for x in (*eqn.invars, *eqn.outvars)):
         raise NotFollowed
     name = eqn.primitive.name
-    if not any(map(is_real, eqn.invars)) or compared(eqn) or name == "is_finite" or name in _IDENTITIES | _SMOOTH_TOO:
+    no_new_number = name == "is_finite" or has(name, Kind.ITSELF)
+    if not any(map(is_real, eqn.invars)) or compared(eqn) or no_new_number or name in _SMOOTH_TOO:
         return
     if not has(name, _SMOOTH | _SAME) or not all(map(is_real, eqn.outvars)):
         raise NotFollowed

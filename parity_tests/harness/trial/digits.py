@@ -26,7 +26,8 @@ from parity_tests.harness.findings import Comparison, LostDigits
 from parity_tests.harness.language.values import evaluate, evaluate_rounded
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Arrays
-from parity_tests.harness.rounding.base import relative
+from parity_tests.harness.primitives.bound.base import relative
+from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.trial.trial import Trial
 
 TIMES = 8  # of E_problem
@@ -80,7 +81,7 @@ def why_not(trial: Trial, names: Sequence[str]) -> str | None:
         program = trial.oracle.traced(name, trial.arguments(name), by_autodiff=False).closed
         primitive = missing(program)
         if primitive is not None:
-            return f"the oracle's {name} cannot be evaluated in extended precision: no record for {primitive!r}"
+            return f"the oracle's {name} cannot be evaluated in extended precision: {NoRule(primitive, 'exact')}"
     if effort(trial, names) > MOST_EFFORT:
         return "the oracle's programs are too large to be evaluated in extended precision at this sample"
     return None

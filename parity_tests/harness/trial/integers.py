@@ -12,8 +12,8 @@ from parity_tests.harness.findings import Comparison, Fact, Finding
 from parity_tests.harness.language.live import live
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.contracts import THROUGHOUT
+from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.harness.rounding.missing import NoRule
 from parity_tests.harness.trial.trial import Trial
 
 

@@ -11,7 +11,8 @@ from jax.extend import core
 
 from parity_tests.harness.language import steps
 from parity_tests.harness.language.jaxprs import constants_of
-from parity_tests.harness.language.values.primitives import evaluator
+from parity_tests.harness.primitives.registry import edition
+from parity_tests.harness.primitives.value.evaluated import evaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,12 @@ def facts_of(eqn: core.JaxprEqn, constants: Collection[core.Var] = frozenset()) 
     return {**facts, "evaluate": evaluator(eqn, facts["real"])}
 
 
-@functools.lru_cache(maxsize=1024)
 def steps_of(jaxpr: core.Jaxpr) -> Sequence[Step]:
     """The steps of a program, in its order."""
+    return _steps_of(jaxpr, edition())
+
+
+@functools.lru_cache(maxsize=1024)
+def _steps_of(jaxpr: core.Jaxpr, of_records: int) -> Sequence[Step]:
     constants = constants_of(jaxpr.eqns, jaxpr.constvars)
     return tuple(Step(**facts_of(eqn, constants)) for eqn in jaxpr.eqns)

@@ -21,8 +21,8 @@ from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.witness import registered
+from parity_tests.harness.primitives import registry
 from parity_tests.harness.report.results import Row
-from parity_tests.harness.rounding import registry
 from parity_tests.suite.harness.judging._kept import (
     MARK,
     RIGHT,

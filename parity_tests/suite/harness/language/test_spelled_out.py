@@ -14,8 +14,8 @@ from parity_tests.harness.language.spelled_out import as_sum, spelled_out
 from parity_tests.harness.language.values import evaluate
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.harness.rounding.missing import NoRule
 
 X = np.array([0.25, -0.7, 1.4])
 OF_JAX_0_11 = pytest.mark.skipif(not hasattr(lax, "polynomial"), reason="JAX before 0.11 has no such primitive")

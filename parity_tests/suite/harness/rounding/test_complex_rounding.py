@@ -13,9 +13,9 @@ import torch
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import COMPLEX, COMPLEX128, FORMATS
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.primitives.missing import NoRule
+from parity_tests.harness.primitives.registry import BY_MODULUS, records
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.harness.rounding.missing import NoRule
-from parity_tests.harness.rounding.registry import BY_MODULUS, records
 from parity_tests.suite.marks import fast
 
 

@@ -21,9 +21,9 @@ from parity_tests.harness.language.calls import CONTROL_FLOW, called
 from parity_tests.harness.language.jaxprs import subprograms
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.primitives.missing import NoRule, NotFloat64
+from parity_tests.harness.primitives.registry import record_of
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.harness.rounding.missing import NoRule, NotFloat64
-from parity_tests.harness.rounding.registry import record_of
 from parity_tests.suite.harness.rounding import jax_functions
 from parity_tests.suite.harness.rounding.jax_functions import NAMESPACES, call_of, functions_of
 

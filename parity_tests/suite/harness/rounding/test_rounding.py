@@ -22,9 +22,9 @@ from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import FLOAT64, LAMBDA, PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
-from parity_tests.harness.rounding import missing as rounding_missing
+from parity_tests.harness.primitives import missing
+from parity_tests.harness.primitives.missing import NoRule, NotFloat64
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.harness.rounding.missing import NoRule, NotFloat64
 from parity_tests.suite.harness._ops import normal
 from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating
@@ -394,9 +394,9 @@ def test_an_entry_that_cannot_be_judged_does_not_excuse_its_neighbour():
 @pytest.mark.parametrize(
     ("f", "primitive", "file"),
     [
-        pytest.param(lambda x: lax.igamma_grad_a(x, 2 * x), "igamma_grad_a", "elementary.py", id="next"),
+        pytest.param(lambda x: lax.igamma_grad_a(x, 2 * x), "igamma_grad_a", "gamma.py", id="next"),
         pytest.param(lambda x: jnp.linalg.qr(jnp.outer(x, x))[1], "qr", "matrix.py", id="qr"),
-        pytest.param(jax.jit(lambda x: 2 * lax.igamma_grad_a(x, x)), "igamma_grad_a", "elementary.py", id="in a call"),
+        pytest.param(jax.jit(lambda x: 2 * lax.igamma_grad_a(x, x)), "igamma_grad_a", "gamma.py", id="in a call"),
     ],
 )
 def test_a_primitive_without_a_rule_is_named_and_the_file_where_it_belongs(f, primitive, file):
@@ -404,7 +404,7 @@ def test_a_primitive_without_a_rule_is_named_and_the_file_where_it_belongs(f, pr
         NoRule, match=f"^no rounding-error rule for the JAX primitive '{primitive}'; add one record to"
     ) as caught:
         bound_of(f, [np.array([0.5, -1.0, 2.0])], F32)
-    assert f"parity_tests/harness/rounding/{file}, as CONTRIBUTING.md says under 'A primitive'" in str(caught.value)
+    assert f"parity_tests/harness/primitives/{file}, as CONTRIBUTING.md says under 'A primitive'" in str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
@@ -437,7 +437,7 @@ def test_what_cannot_be_the_largest_has_no_part_in_the_error_of_the_largest():
 
 
 def test_the_file_where_a_rule_belongs_exists_and_so_does_the_paragraph():
-    folder = Path(rounding_missing.__file__).parent
-    for _, file in rounding_missing._FILES:
-        assert (folder / file).is_file()
-    assert "\n**A primitive** that `rounding.NoRule` names" in (folder.parents[2] / "CONTRIBUTING.md").read_text()
+    harness = Path(missing.__file__).parents[1]
+    for _, file in missing._FILES:
+        assert (harness / file).is_file()
+    assert "\n**A primitive** that `rounding.NoRule` names" in (harness.parents[1] / "CONTRIBUTING.md").read_text()

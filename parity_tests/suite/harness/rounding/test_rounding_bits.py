@@ -15,9 +15,9 @@ from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import COMPLEX, PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.primitives.bits import logic
+from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.harness.rounding.bits import logic
-from parity_tests.harness.rounding.missing import NoRule
 from parity_tests.suite.marks import fast
 
 F32, F16 = PRECISIONS["float32"], PRECISIONS["float16"]

@@ -20,9 +20,9 @@ from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.numbers.formats import FLOAT64, PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.rounding.analysis import bounded
 from parity_tests.harness.rounding.bounds import INPUT
-from parity_tests.harness.rounding.missing import NoRule
 from parity_tests.harness.specs.domains import DOMAINS
 from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating

@@ -19,8 +19,8 @@ from parity_tests.harness.numbers.formats import (
     SUMS_OF_A_REPORT,
 )
 from parity_tests.harness.numbers.numerics import pinned
+from parity_tests.harness.primitives.bound.terms import equal_pairs, most_equal
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.harness.rounding.terms import equal_pairs, most_equal
 
 F32, BF16 = PRECISIONS["float32"], PRECISIONS["bfloat16"]
 K = 4096

@@ -150,9 +150,7 @@ def test_it_says_why_it_is_not_looked_for():
     spec = OpSpec("inverse", primal=lambda x: jnp.linalg.inv(jnp.diag(2 + x * x)), signature="(n)->(n,n)")
     report = crosscheck(lambda x: torch.linalg.inv(torch.diag(2 + x * x)), spec, checks=["digits"])
     assert {row.verdict for row in rows(report)} == {Verdict.SKIPPED}
-    line = (
-        "lost digits are not looked for: the oracle's forward cannot be evaluated in extended precision: no record for"
-    )
+    line = "lost digits are not looked for: the oracle's forward cannot be evaluated in extended precision: no exact"
     assert str(report).count(line) == 1
     large = OpSpec("large", primal=lambda x: jnp.tanh(x), inputs=(np.ones((300, 300)),))
     row = judged(torch.tanh, large, "digits")

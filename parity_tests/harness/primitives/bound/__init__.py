@@ -1,0 +1,1 @@
+"""Bounds of rounding errors: what the rules of the families share."""

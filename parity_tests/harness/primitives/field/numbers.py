@@ -1,0 +1,165 @@
+"""Numbers of a finite field.
+
+A number is an integer that nobody knows, by its residues modulo p and q = (p - 1) / 2, beside the number that it is in
+a run: see `run`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from parity_tests.harness.primitives.field.constants import Constant, recognized
+from parity_tests.harness.primitives.field.fields import GENERATOR, Field, NoInverse, Residues
+
+Pair: TypeAlias = "tuple[Residues | None, Residues | None]"
+
+
+class Unmodelled(NotImplementedError):
+    """A program has an operation that fields do not have; the message names it."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """An array of numbers.
+
+    Attributes:
+        residues: modulo p, and modulo q; None where a number has none: a root modulo q, a logarithm modulo p.
+        real: the numbers of the run, an array of objects.
+    """
+
+    residues: Pair
+    real: np.ndarray
+
+    def __post_init__(self) -> None:
+        """Raise Unmodelled where there are no residues: of a root beside a logarithm."""
+        if self.residues[0] is None and self.residues[1] is None:
+            raise Unmodelled("a root beside a logarithm")
+
+    def each(self, f: Callable[[Residues], Residues]) -> Pair:
+        """The residues after the same movement in both fields."""
+        p, q = self.residues
+        return None if p is None else f(p), None if q is None else f(q)
+
+    def __getitem__(self, i: Any) -> Number:
+        """Entries of it."""
+        return Number(self.each(lambda r: r[i]), self.real[i])
+
+
+Operand: TypeAlias = "Number | np.ndarray"  # integers and booleans are NumPy's
+
+
+class Model:
+    """The numbers of one prime.
+
+    Args:
+        p: the prime.
+        rng: of the random root of π, of e, and of random functions.
+        signed: False if log(-x) may be log(x), so that every number has one; see `Field.log`.
+
+    Attributes:
+        fields: of p, and of q.
+        read_as: the floats that were taken for a fraction times roots, and this.
+        log_of_e: the random logarithm, modulo q, of the number that stands for e, by the field's generator.
+    """
+
+    def __init__(self, p: int, rng: np.random.Generator, signed: bool = True) -> None:
+        self.fields, self.signed = (Field(p), Field((p - 1) // 2)), signed
+        self.read_as: dict[float, Constant] = {}
+        self._root_of_pi = int(rng.integers(2, p))
+        self.log_of_e = self.fields[1].random(rng, ())
+        self._salt = rng.integers(0, 2**63, dtype=np.uint64)
+        self._powers: dict[int, int] = {}  # of e, by the exponent's residue modulo p
+
+    def random(self, rng: np.random.Generator, real: np.ndarray) -> Number:
+        """A random number for each one of a run."""
+        p, q = (field.random(rng, np.shape(real)) for field in self.fields)
+        return Number((p, q), real)
+
+    def changed(self, rng: np.random.Generator, x: Number, share: float, missing: np.ndarray) -> Number:
+        """The same numbers, but about so many of them others, at places that look like those of missing roots."""
+        shape, axes = x.real.shape, missing.ndim
+        near = missing.any() and missing.shape == shape[:axes]
+        old = rng.random(shape) >= share
+        old |= ~np.broadcast_to(missing.reshape(missing.shape + (1,) * (len(shape) - axes)), shape) if near else False
+        new = self.random(rng, x.real)
+        pairs = zip(x.residues, new.residues, strict=True)
+        p, q = (None if one is None or other is None else np.where(old, one, other) for one, other in pairs)
+        return Number((p, q), x.real)
+
+    def constants(self, x: np.ndarray, real: np.ndarray) -> Number:
+        """The numbers that floats stand for; see `constants`. An infinity is none, and has residues of 0."""
+        unique, places = np.unique(x, return_inverse=True)
+        every = [self._residues(float(value)) for value in unique]
+
+        def array(residues: list[int | None]) -> Residues | None:
+            return None if None in residues else np.array(residues, np.uint64)[places].reshape(x.shape)
+
+        return Number((array([p for p, _ in every]), array([q for _, q in every])), real)
+
+    def _residues(self, x: float) -> tuple[int | None, int | None]:
+        if not np.isfinite(x):
+            return 0, 0
+        found, (of_p, of_q) = recognized(x), self.fields
+        if not found.is_rational:
+            self.read_as[x] = found
+        p = _root(of_p, found)
+        if p is None:
+            raise NoInverse(np.array(True))
+        p = p * pow(self._root_of_pi, found.pis, of_p.p) % of_p.p
+        return p, None if found.pis else _root(of_q, found)
+
+    def exponential(self, x: Number) -> Residues:
+        """e^x modulo p, by the residue modulo q; where that is lost, as it was for the same residue modulo p before.
+
+        Of a number that has had none it is a function of which nothing is known but that it is one.
+        """
+        (p, q), (of_p, of_q) = x.residues, self.fields
+        if q is not None:
+            power = of_p.power(np.full(q.shape, GENERATOR, np.uint64), of_q.mul(q, self.log_of_e))
+            self._powers |= {} if p is None else zip(p.ravel().tolist(), power.ravel().tolist(), strict=True)
+            return power
+        assert p is not None
+        power, _ = self.random_function("exp", x)
+        assert power is not None
+        known = [self._powers.get(r, y) for r, y in zip(p.ravel().tolist(), power.ravel().tolist(), strict=True)]
+        return np.array(known, np.uint64).reshape(power.shape)
+
+    def random_function(self, name: str, *operands: Number) -> Pair:
+        """A function of which nothing is known but that it is one."""
+        mixed = np.zeros(np.broadcast_shapes(*(x.real.shape for x in operands)), np.uint64)
+        mixed = mixed + (self._salt ^ np.uint64(zlib.crc32(name.encode())))
+        for x in operands:
+            p, q = x.residues
+            known = p if p is not None else q
+            assert known is not None
+            mixed = _scrambled(mixed + known)
+        return mixed % self.fields[0].p, _scrambled(mixed) % self.fields[1].p
+
+
+def _root(field: Field, constant: Constant) -> int | None:
+    """± the root of a fraction in a field; None if it has none."""
+    root = field.number(constant.rational.numerator, constant.rational.denominator)
+    try:
+        for _ in range(constant.order.bit_length() - 1):
+            root = field.root(root)
+    except NoInverse:
+        return None
+    return -int(root) % field.p if constant.negative else int(root)
+
+
+def _scrambled(x: np.ndarray) -> np.ndarray:
+    """The function of splitmix64, a permutation of 64 bits that looks random."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def is_finite(x: np.ndarray) -> np.ndarray:
+    """Which entries of an array of numbers are finite."""
+    return np.asarray(np.frompyfunc(lambda a: a - a == 0, 1, 1)(x), bool)
