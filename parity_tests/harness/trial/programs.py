@@ -28,7 +28,7 @@ from parity_tests.harness.candidates.triton_launches import functions_of_launche
 from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.numbers import conversion
-from parity_tests.harness.proof.numbers import Unmodelled
+from parity_tests.harness.primitives.field.numbers import Unmodelled
 from parity_tests.harness.specs.graph_in_jax import in_jax, traced
 from parity_tests.harness.trial.trial import Trial
 

@@ -15,7 +15,7 @@ from jax.extend.core import ClosedJaxpr
 
 from parity_tests.harness.findings import Finding
 from parity_tests.harness.oracle.cost import entries_of
-from parity_tests.harness.proof.numbers import Unmodelled
+from parity_tests.harness.primitives.field.numbers import Unmodelled
 from parity_tests.harness.proof.run import Run, context
 from parity_tests.harness.trial.trial import Trial
 
