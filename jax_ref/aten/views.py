@@ -242,7 +242,7 @@ def roll(self: ArrayLike, shifts: Sequence[int] | int, dims: Sequence[int] | int
     if not isinstance(dims, int) and len(dims) == 0:
         return jnp.roll(x, places)
     axes = tuple(axis_of(x, axis) for axis in ((dims,) if isinstance(dims, int) else dims))
-    return jnp.roll(x, places, axes if len(axes) > 1 else axes[0]) if x.ndim else x
+    return jnp.roll(x, places, axes) if x.ndim else x
 
 
 def rot90(self: ArrayLike, k: int = 1, dims: Sequence[int] = (0, 1)) -> Array:

@@ -173,7 +173,7 @@ def test_noise_hides_no_difference() -> None:
 
 
 def test_a_constant_of_a_short_format_may_be_a_rounded_number() -> None:
-    spec = OpSpec("scaled", lambda x: 0.3 * x, inputs=(SQUARE.inputs[0],))
+    spec = OpSpec("scaled", lambda x: 0.3 * x, inputs=SQUARE.inputs)
     row = judged(lambda x: x * torch.tensor(0.3, dtype=x.dtype), spec, "proof", "bfloat16")
     assert (row.verdict, row.reason) == (
         Verdict.SKIPPED, "forward cannot be told: a constant of bfloat16 may be a rounded number",
