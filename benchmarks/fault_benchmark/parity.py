@@ -53,7 +53,7 @@ def judged(calls: Mapping[str, Callable[..., Any]], operator: Operator, inputs: 
     `crosscheck` draws the cotangents itself. Most of its time goes into the explanation of what it rejects, which comes
     after the verdict and is left out here.
     """
-    with mock.patch.object(candidate_rows, "failure_of", _without_explanation):
+    with mock.patch.object(candidate_rows, "failure_of", without_explanation):
         report = crosscheck(
             calls,
             spec_of(operator, inputs),
@@ -70,7 +70,7 @@ def _judged(rows: Sequence[Row], name: str) -> Judged:
     return Judged(frozenset(str(row.verdict) for row in rows))
 
 
-def _without_explanation(
+def without_explanation(
     turn: Turn, row: Row, check: Check, outcome: Outcome, outcomes: Sequence[Outcome], shrink: bool
 ) -> Failure:
     """Return the failure of a row that says what is wrong and no more."""

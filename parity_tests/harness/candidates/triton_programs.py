@@ -19,7 +19,8 @@ import numpy as np
 from jax import lax
 
 from parity_tests.harness.candidates.triton_memory import Memory, Traced, lifted, taken
-from parity_tests.harness.exceptions.conversion import CannotConvert, check_constant
+from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.harness.numbers.short_constants import meant
 
 _COMPARED = {"LT": lax.lt, "LE": lax.le, "GT": lax.gt, "GE": lax.ge, "EQ": lax.eq, "NE": lax.ne}
 _INTEGERS_COMPARED = {f"create_icmp{sign}{name}": f for sign in ("", "S", "U") for name, f in _COMPARED.items()}
@@ -128,9 +129,7 @@ class _Recorder:
     def _operand(self, x: Any) -> Any:
         if not isinstance(x, self._interpreter.TensorHandle):
             return x
-        if not _is_traced(x):
-            check_constant(x.data, x.data.dtype.name)
-        return lifted(x.data)
+        return lifted(x.data if _is_traced(x) else meant(x.data, x.data.dtype.name))
 
     def _do(self, name: str, original: Callable, *operands: Any) -> Any:
         if name in _MADE_OF_OTHERS or not any(map(_is_traced, operands)):
@@ -138,6 +137,8 @@ class _Recorder:
         if name not in _ENTRYWISE and name not in _OTHERS:
             raise CannotConvert(f"Triton's {name.removeprefix('create_')} of numbers is not modelled")
         found = original(*map(self.plain, operands))
+        if name in ("create_fp_trunc", "create_fp_to_fp"):
+            self._memory.bank(found.data.dtype)  # numbers of a shorter format than any tensor's are others
         every, given = found if isinstance(found, tuple) else (found,), [*map(self._operand, operands)]
         shape = every[0].data.shape
         if name in _ENTRYWISE:

@@ -9,7 +9,7 @@ is in none. Nor is anything proved of a trace that computes other numbers than t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -25,6 +25,7 @@ from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Pr
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.primitives.field.constants import Constant
 from parity_tests.harness.primitives.field.numbers import Unmodelled
+from parity_tests.harness.proof.branches import check_branches
 from parity_tests.harness.proof.proof import POINTS, Sameness, sameness
 from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.samples import at_sizes
@@ -57,20 +58,29 @@ def _run(trial: Trial) -> Iterator[Finding]:
 
 
 def _at_other_sizes(trial: Trial, compared: Sequence[_Compared]) -> Iterator[tuple[Trial, Sequence[_Compared]]]:
-    """Compare what is proved at other sizes, too: smaller ones, of which fewer roots are asked, or else larger ones."""
+    """Compare what is proved at other sizes, too."""
     spec, sample = trial.oracle.spec, trial.sample
     names = [each.name for each in compared if each.proved]
     if spec.parsed is None or trial.elsewhere is None or not sample.sizes or not names:
         return
-    for other_size in (lambda n: n - 1 if n > 2 else n + 1, lambda n: n + 1, lambda n: 2 * n):
+    for sizes in _other_sizes(sample.sizes):
         with suppress(EmptyDomain):
-            other = trial.elsewhere(at_sizes(spec, sample, {axis: other_size(n) for axis, n in sample.sizes.items()}))
+            other = trial.elsewhere(at_sizes(spec, sample, sizes))
             wrong, refused = _wrong(other)
             off = f"has other numbers than the oracle {_where(other)}; the other checks judge them"
             maps = [f.call[0] for f in wrong if isinstance(f, Comparison) and f.call is not None]
             there = [_Compared(n, off, off=True) for n in dict.fromkeys(maps or names)] if wrong else None
             yield other, [each for each in there or _compared(other, refused) if each.name in names]
             return
+
+
+def _other_sizes(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Yield other sizes of the axes: one less and one more by turns, all larger, or that of one axis alone."""
+    yield {axis: n - 1 if i % 2 == 0 and n > 2 else n + 1 for i, (axis, n) in enumerate(sizes.items())}
+    yield {axis: n + 1 for axis, n in sizes.items()}
+    yield {axis: 2 * n for axis, n in sizes.items()}
+    for axis, n in sizes.items():
+        yield from ({**sizes, axis: other} for other in (n - 1, n + 1, 2 * n) if other > 1)
 
 
 def _also(compared: Sequence[_Compared], elsewhere: Sequence[tuple[Trial, Sequence[_Compared]]]) -> str:
@@ -162,6 +172,7 @@ def _sameness(trial: Trial, name: str) -> _Compared:
         for example in range(_EXAMPLES):
             args, generic = (each.arguments(name, example) for each in (trial, trial.widened()))
             programs = of_oracle(trial, name, generic), of_candidate(trial, name, args)
+            check_branches(programs[1], generic, trial.precision)
             found = sameness(*programs, generic, trial.sample.seed)
             constants |= found.read_as
             if not found.proved:

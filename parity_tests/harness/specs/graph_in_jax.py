@@ -6,8 +6,9 @@ This is the only place of the harness that knows ATen's operators.
 from __future__ import annotations
 
 import inspect
+import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,12 +21,13 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.node import map_arg
+from torch.fx.node import map_aggregate, map_arg
 
 from jax_ref import aten
-from parity_tests.harness.exceptions.conversion import CannotConvert, check_constant
+from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.numbers.conversion import to_numpy
+from parity_tests.harness.numbers.short_constants import meant
 from parity_tests.harness.specs.exported import LINE, decompositions
 
 _WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
@@ -121,7 +123,10 @@ def in_jax(
     _drop_writes_to_inputs(module)
     module.graph.eliminate_dead_code()
     graph = _Graph(module, np.dtype(np.float64), detaches=True, functions=functions_of(module, tensors))
-    _check_constants(module)
+    dtypes = {x.dtype for x in tensors if x.is_floating_point()}
+    _check_casts(module, dtypes)
+    if dtypes - {torch.float64}:
+        _put_constants_meant(module, dtypes)
     arrays = [graph.array(x) for x in tensors]
     try:
         return jax.make_jaxpr(lambda *inputs: graph.run(inputs))(*arrays)
@@ -129,11 +134,37 @@ def in_jax(
         raise CannotConvert(first_line(error)) from error
 
 
-def _check_constants(module: GraphModule) -> None:
+def _check_casts(module: GraphModule, dtypes: Collection[torch.dtype]) -> None:
+    """Raise CannotConvert if numbers are cast to a dtype that is no input's, nor a wider one: they are not the same."""
+    least = min((dtype.itemsize for dtype in dtypes), default=0)
     for node in module.graph.nodes:
+        of = [found.dtype for x in (node, *node.all_input_nodes) if _is_inexact(found := x.meta.get("val"))]
+        if len(of) > 1 and of[0] not in dtypes and of[0].itemsize <= least and {*of[1:]} != {of[0]}:
+            name = str(of[0]).removeprefix("torch.")
+            raise CannotConvert(f"a cast to {name}, which no input has, is not modelled")
+
+
+def _put_constants_meant(module: GraphModule, dtypes: Collection[torch.dtype]) -> None:
+    """Put the numbers in the place of constants that are rounded, as PyTorch rounds an epsilon of rms_norm to float32.
+
+    Raises:
+        CannotConvert: it cannot be told from which number.
+    """
+
+    formats = [str(dtype).removeprefix("torch.") for dtype in {*dtypes, torch.float32}]
+
+    def number(x: Any) -> Any:
+        for dtype in formats if isinstance(x, float) and math.isfinite(x) else ():
+            if torch.tensor(x, dtype=getattr(torch, dtype)).double().item() == x:
+                x = float(meant(np.array(x), dtype))
+        return x
+
+    for node in module.graph.nodes:
+        node.args, node.kwargs = map_aggregate(node.args, number), map_aggregate(node.kwargs, number)
         x = getattr(module, node.target) if node.op == "get_attr" else None
         if isinstance(x, torch.Tensor) and x.is_floating_point():
-            check_constant(to_numpy(x), str(x.dtype).removeprefix("torch."))
+            dtype = str(x.dtype).removeprefix("torch.")
+            setattr(module, node.target, torch.from_numpy(meant(to_numpy(x), dtype)))
 
 
 def _drop_writes_to_inputs(module: GraphModule) -> None:

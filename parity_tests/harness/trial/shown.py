@@ -42,7 +42,7 @@ def shown(trial: Trial, name: str, args: Sequence[np.ndarray], programs: Sequenc
             for factor in factors:
                 at = [*best[:i], trial.precision.rounded(start * factor), *best[i + 1 :]]
                 tries -= 1
-                found = _ratio(trial, name, at, programs) if tries >= 0 else 0.0
+                found = _ratio(trial, name, at, programs) if tries >= 0 and np.isfinite(at[i]).all() else 0.0
                 if found <= ratio:
                     continue
                 best, ratio = at, found
