@@ -48,9 +48,10 @@ def _run(trial: Trial) -> Iterator[Finding]:
     unknown = next((each for each in first_order if isinstance(each.found, str) and not each.refused), None)
     if unknown is not None and not any(each.differs for each in compared):
         raise NotApplicable(f"{unknown.name} {unknown.found}")
-    for each in compared:
-        if each.differs:
-            yield from shown(trial, each.name, each.args, each.programs)
+    for i, each in enumerate(compared):
+        found = [*shown(trial, each.name, each.args, each.programs)] if each.differs else []
+        compared[i] = replace(each, shown=bool(found))
+        yield from found
     elsewhere = [] if any(each.differs for each in compared) else [*_at_other_sizes(trial, compared)]
     yield from _told(trial, compared, _also(compared, elsewhere))
     for other, there in elsewhere:
@@ -133,6 +134,7 @@ class _Compared:
         programs: the oracle's and the candidate's that were compared last, at `args`.
         refused: True if the candidate does not have the map.
         off: True if the candidate's own numbers are beyond their bounds.
+        shown: True if they are at inputs that were looked for.
     """
 
     name: str
@@ -141,6 +143,7 @@ class _Compared:
     args: Sequence[np.ndarray] = ()
     refused: bool = False
     off: bool = False
+    shown: bool = False
 
     @property
     def differs(self) -> bool:
@@ -208,7 +211,7 @@ def _told(trial: Trial, compared: Sequence[_Compared], also: str = "") -> Iterat
         yield Proof(", ".join(each.name for each in proved), f"proved to be {text}", True)
     for each in compared:
         if each.differs and isinstance(each.found, Sameness):
-            yield Proof(each.name, _difference(trial, each.name, each.found), False)
+            yield Proof(each.name, _difference(trial, each, each.found), False)
         elif isinstance(each.found, str):
             yield Proof(each.name, each.found, False if each.off else None)
 
@@ -230,16 +233,15 @@ def _where(trial: Trial, also: str = "") -> str:
     return where + (", with every optional input" if trial.oracle.spec.optional else "")
 
 
-def _difference(trial: Trial, name: str, found: Sameness) -> str:
+def _difference(trial: Trial, compared: _Compared, found: Sameness) -> str:
     entries = [
         f"{int(differs.sum())} of {differs.size} entries of {slot.label}"
-        for slot, differs in zip(trial.oracle.map(name).results, found.differs, strict=True)
+        for slot, differs in zip(trial.oracle.map(compared.name).results, found.differs, strict=True)
         if differs.any()
     ]
-    return (
-        f"differs {_where(trial)} from the oracle's formula in {' and '.join(entries)}: in 300 digits, which "
-        f"{trial.precision.name} may not show; the other checks judge it by numbers"
-    )
+    by_numbers = f"in 300 digits, which {trial.precision.name} may not show; the other checks judge it by numbers"
+    of = "and its numbers show it at other inputs" if compared.shown else by_numbers
+    return f"differs {_where(trial)} from the oracle's formula in {' and '.join(entries)}: {of}"
 
 
 CHECK = Check(
