@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from jax_ref import aten
+from parity_tests.suite.marks import fast
 
 X = np.random.default_rng(0).standard_normal((2, 3, 4))
 INDEX, PLACES = np.zeros(X.shape, int), np.array([0, 1])
@@ -119,6 +120,7 @@ def pytorch(name: str) -> Callable:
     return getattr(getattr(torch.ops.aten, packet), overload or "default")
 
 
+@fast("softmax.int", "sum.dim_IntList", "gather", "unsqueeze", "flatten.using_ints")
 @pytest.mark.parametrize("name", ALONG)
 def test_an_axis_is_refused_where_pytorch_refuses_it(name: str) -> None:
     refused = 0
@@ -132,6 +134,7 @@ def test_an_axis_is_refused_where_pytorch_refuses_it(name: str) -> None:
     assert refused in (2, 4)  # of a new axis one more is there on each side
 
 
+@fast("trace", "layer_norm", "mm", "max_pool2d")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_pytorch_refuses_is_refused(name: str) -> None:
     assert None not in refusals(name, REFUSED[name])
@@ -157,6 +160,7 @@ def test_nothing_at_infinity_is_nan() -> None:
         np.testing.assert_array_equal(slopes, [-1, 1])
 
 
+@pytest.mark.slow
 def test_nothing_over_no_entries_is_nan() -> None:
     def gradient(x: jax.Array, bar: jax.Array) -> jax.Array:
         return jax.vjp(lambda x: aten.reductions.logsumexp(x, 1), x)[1](bar)[0]

@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from parity_tests import Input, OpSpec, integer
 from parity_tests.harness.findings import Verdict
 from parity_tests.suite.harness._ops import SQUARE, judged, unary_function
+from parity_tests.suite.marks import fast
 
 
 def complex_zero(x):
@@ -159,6 +160,7 @@ def in_float32(slope: float) -> Callable[[torch.Tensor], torch.Tensor]:
     )
 
 
+@fast("bfloat16")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_a_formula_is_proved_in_a_shorter_format(dtype: str) -> None:
     assert judged(in_float32(2), SQUARE, "proof", dtype).verdict is Verdict.PROVED
@@ -172,6 +174,7 @@ def test_noise_hides_no_difference() -> None:
     assert judged(in_float32(2.001), SQUARE, "vjp", "bfloat16").verdict is Verdict.PASS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "verdict"), [(0.3, Verdict.PROVED), (0.3001, Verdict.UNRESOLVED)])
 def test_a_constant_is_the_decimal_that_float32_has_rounded(factor: float, verdict: Verdict) -> None:
     spec = OpSpec("scaled", lambda x: 0.3 * x, inputs=SQUARE.inputs)
@@ -179,6 +182,7 @@ def test_a_constant_is_the_decimal_that_float32_has_rounded(factor: float, verdi
     assert judged(scaled, spec, "proof", "bfloat16").verdict is verdict
 
 
+@pytest.mark.slow
 def test_an_epsilon_that_pytorch_rounds_is_the_decimal() -> None:
     spec = OpSpec("rms", lambda x: x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-5), inputs=SQUARE.inputs)
     assert judged(lambda x: F.rms_norm(x, (3,), None, 1e-5), spec, "proof", "float32").verdict is Verdict.PROVED
@@ -208,6 +212,7 @@ def _in_a_loop(x: torch.Tensor) -> torch.Tensor:
     return sum((row * row for row in x), torch.zeros_like(x[0])) / len(x)
 
 
+@fast("of an array")
 @pytest.mark.parametrize(
     ("call", "sizes", "where"),
     [
@@ -224,6 +229,7 @@ def test_a_proof_at_two_sizes(call: Callable, sizes: str | None, where: str) -> 
     assert row.proofs[0].endswith("; rounding is judged by the other checks, and so are other sizes")
 
 
+@fast("of another axis")
 @pytest.mark.parametrize(
     ("call", "sizes", "where"),
     [
@@ -246,6 +252,7 @@ ROUNDING_DECIDES = {
 }
 
 
+@fast("of casts")
 @pytest.mark.parametrize("name", ROUNDING_DECIDES)
 def test_where_rounding_decides_nothing_is_proved(name: str) -> None:
     spec = OpSpec("square", lambda x: x * x, "(n,d)->(n,d)")

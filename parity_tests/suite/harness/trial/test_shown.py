@@ -10,6 +10,7 @@ import torch
 from parity_tests import OpSpec
 from parity_tests.harness.findings import Verdict
 from parity_tests.suite.harness._ops import judged, unary_function
+from parity_tests.suite.marks import fast
 
 SHOWN = "at inputs made to show a difference of the formulas"
 
@@ -22,6 +23,7 @@ def with_slope(slope: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch
     return unary_function(lambda x: x * x, lambda x, y_bar: slope(x) * y_bar)
 
 
+@fast("no cotangent")
 @pytest.mark.parametrize(
     "call",
     [
@@ -45,6 +47,7 @@ def test_a_factor_shows_nowhere() -> None:
     assert row.reason.startswith("vjp differs at n = 4, d = 3")
 
 
+@pytest.mark.slow
 def test_inputs_stay_in_their_domain() -> None:
     call = with_slope(lambda x: 2 * x + 1e-25 * x**4)
     assert judged(call, squares(domains={"x": "unit"}), "proof").verdict is Verdict.UNRESOLVED
