@@ -69,7 +69,10 @@ def _of(value: object) -> str:
             return f"{type(value).__name__} {text(value)}"
     unflatten = getattr(value, "unflatten", None)  # JAX 0.12 has the operands of a scan as a tree
     if unflatten is not None:
-        return f"{type(value).__name__} {_of(unflatten())}"
+        try:
+            return f"{type(value).__name__} {_of(unflatten())}"
+        except TypeError as error:  # a tree of what a scan has on one side only
+            raise NoDigest(f"a parameter is a {value}") from error
     raise NoDigest(f"a parameter is a {type(value).__name__}")
 
 
