@@ -58,16 +58,15 @@ def _decides(name: str) -> bool:
 class _Exact(Run):
     """A run, and the decisions that are taken in it."""
 
-    decisions: list[np.ndarray]
+    def __init__(self, program: core.ClosedJaxpr, args: Sequence[np.ndarray]) -> None:
+        self.decisions = list[np.ndarray]()
+        super().__init__(context(_BITS), program, args)
 
     def apply(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
         """The results of an equation."""
         results = super().apply(step, operands)
-        self.__dict__.setdefault("decisions", []).extend(
-            np.asarray(y, float) if y.dtype == object else y
-            for y in results
-            if y.dtype != object or _decides(step.name)
-        )
+        every = [y for y in results if y.dtype != object or _decides(step.name)]
+        self.decisions += [np.asarray(y, float) if y.dtype == object else y for y in every]
         return results
 
 
@@ -78,7 +77,7 @@ def check_branches(program: core.ClosedJaxpr, args: Sequence[np.ndarray], precis
         Unmodelled: it does.
     """
     program = live(program)
-    exact = getattr(_Exact(context(_BITS), program, args), "decisions", [])
+    exact = _Exact(program, args).decisions
     rng = np.random.default_rng(0)
     for share in _SHARES:
         rounded = _Rounded(precision, share, rng)
