@@ -55,12 +55,15 @@ def shown(trial: Trial, name: str, args: Sequence[np.ndarray], programs: Sequenc
 
 
 def _that_vary(trial: Trial, args: Sequence[np.ndarray]) -> Iterator[tuple[int, Sequence[float]]]:
-    """Yield the positions of the arguments of which multiples are in the domain, and by which numbers."""
+    """Yield the positions of the arguments of which multiples are in the domain, and by which numbers.
+
+    Of inputs that are given nobody has said which others belong to the operator.
+    """
     domains = trial.sample.domains
     for i in range(len(args)):
         if i >= len(domains):
             yield i, _OF_DIRECTIONS
-        elif trial.sample.fixed is not None or domains[i].is_real:
+        elif trial.sample.fixed is None and domains[i].is_real:
             yield i, _OF_INPUTS
 
 

@@ -9,7 +9,7 @@ import torch
 
 from parity_tests import OpSpec
 from parity_tests.harness.findings import Verdict
-from parity_tests.suite.harness._ops import judged, unary_function
+from parity_tests.suite.harness._ops import SQUARE, judged, unary_function
 from parity_tests.suite.marks import fast
 
 SHOWN = "at inputs made to show a difference of the formulas"
@@ -51,3 +51,9 @@ def test_a_factor_shows_nowhere() -> None:
 def test_inputs_stay_in_their_domain() -> None:
     call = with_slope(lambda x: 2 * x + 1e-25 * x**4)
     assert judged(call, squares(domains={"x": "unit"}), "proof").verdict is Verdict.UNRESOLVED
+
+
+def test_given_inputs_stay_as_they_are() -> None:
+    """Nobody has said which other ones belong to the operator."""
+    spec = OpSpec("squares", lambda x: x * x, inputs=SQUARE.inputs)
+    assert judged(with_slope(lambda x: 2 * x + 1e-25 * x**4), spec, "proof").verdict is Verdict.UNRESOLVED
