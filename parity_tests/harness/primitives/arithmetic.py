@@ -109,7 +109,11 @@ def _pair(eqn, x, e, y, p):
     return np.hypot(e[0], e[1])
 
 
-@primitive(of_jax.rem_p, exact=of_numbers(lambda mp, x, y: x - y * (mp.floor(abs(x / y)) * mp.sign(x / y))))
+@primitive(
+    of_jax.rem_p,
+    exact=of_numbers(lambda mp, x, y: x - y * (mp.floor(abs(x / y)) * mp.sign(x / y))),
+    field=functions.remainder,
+)
 def _remainder(eqn, x, e, y, p):
     # x - n y with n = trunc(x / y), as long as rounding does not change n.
     n = np.trunc(x[0] / x[1])

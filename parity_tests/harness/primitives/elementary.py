@@ -145,6 +145,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
     complex=of_complex.logarithm_to_base_two,
     value=of_floats(np.log2),
     exact=of_numbers(lambda mp, x: mp.log(x) / mp.ln2),
+    field=functions.logarithm_to_base_two,
 )
 @primitive(
     of_jax.sqrt_p,
@@ -298,6 +299,7 @@ def _angle(eqn, x, e, y, p):
     complex=of_complex.power_of_two,
     value=of_reals(np.exp2),
     exact=of_numbers(lambda mp, x: _exponential(mp, x * mp.ln2)),
+    field=functions.power_of_two,
 )
 @primitive(
     of_jax.logistic_p,

@@ -18,6 +18,7 @@ from parity_tests.harness.primitives.bound.terms import (
     unless_part_overflows,
 )
 from parity_tests.harness.primitives.exact.arrays import as_array, cumulative, reduced
+from parity_tests.harness.primitives.field import functions
 from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, Terms, primitive
 from parity_tests.harness.primitives.value.convolutions import convolved
 from parity_tests.harness.primitives.value.evaluated import evaluated
@@ -129,6 +130,7 @@ def cumulative_sum(eqn, x, e, y, p):
     kinds=Kind.PRODUCT,
     value=of_one_real(lambda x, axes, **_: np.multiply.reduce(x, tuple(axes))),
     exact=reduced(lambda mp, a, b: a * b, lambda mp: mp.one),
+    field=functions.product_along,
 )
 def product_of_all(eqn, x, e, y, p):
     axes = tuple(eqn.params["axes"])
@@ -141,7 +143,11 @@ def product_of_all(eqn, x, e, y, p):
 
 
 @primitive(
-    of_jax.cumprod_p, kinds=Kind.PRODUCT, value=of_one_real(along(np.cumprod)), exact=cumulative(lambda mp, a, b: a * b)
+    of_jax.cumprod_p,
+    kinds=Kind.PRODUCT,
+    value=of_one_real(along(np.cumprod)),
+    exact=cumulative(lambda mp, a, b: a * b),
+    field=functions.running_product,
 )
 def cumulative_product(eqn, x, e, y, p):
     def running(a):

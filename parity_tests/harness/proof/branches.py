@@ -16,6 +16,7 @@ from parity_tests.harness.language.live import live
 from parity_tests.harness.language.values import Values
 from parity_tests.harness.language.values.steps import Step
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
+from parity_tests.harness.primitives.field.functions import whole_quotients
 from parity_tests.harness.primitives.field.numbers import Unmodelled
 from parity_tests.harness.primitives.registry import Kind, has, moves
 from parity_tests.harness.proof.others import of_others
@@ -42,7 +43,7 @@ class _Rounded(Values):
     def apply(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
         """The results of an equation, rounded or not."""
         results = [np.asarray(y) for y in super().apply(step, operands)]
-        self.decisions += results if _decides(step.name) else [y for y in results if y.dtype.kind != "f"]
+        self.decisions += _decisions(step, operands, results)
         takes_one = moves(step.name) or step.name in _TAKES_ONE
         return results if takes_one else [self._stored_as(y) for y in results]
 
@@ -51,8 +52,11 @@ class _Rounded(Values):
         return self._precision.rounded(y) if rounds else y
 
 
-def _decides(name: str) -> bool:
-    return has(name, Kind.INTEGERS)
+def _decisions(step: Step, operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The whole numbers and booleans that are taken from numbers by an equation."""
+    if step.name == "rem":
+        return [whole_quotients(*operands)]
+    return [y for y in results if has(step.name, Kind.INTEGERS) or y.dtype.kind not in "fO"]
 
 
 class _Exact(Run):
@@ -65,7 +69,7 @@ class _Exact(Run):
     def apply(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
         """The results of an equation."""
         results = super().apply(step, operands)
-        every = [y for y in results if y.dtype != object or _decides(step.name)]
+        every = _decisions(step, operands, results)
         self.decisions += [np.asarray(y, float) if y.dtype == object else y for y in every]
         return results
 

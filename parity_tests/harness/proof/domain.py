@@ -11,9 +11,8 @@ from jax.extend import core
 from parity_tests.harness.language.interpret import Domain
 from parity_tests.harness.language.moves import places
 from parity_tests.harness.language.steps import Step
-from parity_tests.harness.primitives.field.fields import Residues
 from parity_tests.harness.primitives.field.numbers import Model, Number, Operand, Unmodelled, is_finite
-from parity_tests.harness.primitives.field.rules import chosen, rule_of
+from parity_tests.harness.primitives.field.rules import chosen, of_each, rule_of
 from parity_tests.harness.primitives.registry import Kind, has, moves
 from parity_tests.harness.proof.others import of_others
 from parity_tests.harness.proof.run import Run
@@ -79,14 +78,10 @@ class Fields(Domain[Operand, Step]):
         if any(np.isnan(at).any() for at in found):
             raise Unmodelled("an index outside of an array")
 
-        def together(i: int) -> Residues | None:
-            parts = [x.residues[i] for x in operands if isinstance(x, Number)]
-            known = [r.ravel() for r in parts if r is not None]
-            return np.concatenate(known) if len(known) == len(parts) else None
-
-        every = together(0), together(1)
-        taken = [tuple(None if r is None else r[at.astype(int)] for r in every) for at in found]
-        return [Number((p, q), real) for (p, q), real in zip(taken, reals, strict=True)]
+        numbers = [x for x in operands if isinstance(x, Number)]
+        every = Number(of_each(numbers, lambda residues: np.concatenate([r.ravel() for r in residues])), reals[0])
+        taken = (every.each(lambda r, at=at: r[at.astype(int)]) for at in found)
+        return [Number(pair, real) for pair, real in zip(taken, reals, strict=True)]
 
     def stacked(self, rows: Sequence[Operand], result: core.Var) -> Operand:
         """The entries of all steps of a loop."""
@@ -96,12 +91,7 @@ class Fields(Domain[Operand, Step]):
         numbers = [x for x in rows if isinstance(x, Number)]
         if not numbers:
             return np.stack([np.asarray(x) for x in rows])
-
-        def together(i: int) -> Residues | None:
-            known = [r for x in numbers if (r := x.residues[i]) is not None]
-            return np.stack(known) if len(known) == len(rows) else None
-
-        return Number((together(0), together(1)), np.stack([x.real for x in numbers]))
+        return Number(of_each(numbers, np.stack), np.stack([x.real for x in numbers]))
 
     def where(self, which: np.ndarray, yes: Operand, no: Operand) -> Operand:
         """The entries of `yes` where the condition of their example holds, else of `no`."""

@@ -41,7 +41,7 @@ def _number(mp: Any, x: float) -> Any:
     number = mp.mpf(found.rational.numerator) / found.rational.denominator
     for _ in range(found.order.bit_length() - 1):
         number = mp.sqrt(number)
-    number *= mp.sqrt(mp.pi) ** found.pis
+    number *= mp.sqrt(mp.pi) ** found.pis * mp.log(found.base) ** found.logs
     return -number if found.negative else number
 
 

@@ -9,7 +9,7 @@ from jax.extend import core
 
 from parity_tests.harness.primitives.field import matrices
 from parity_tests.harness.primitives.field.fields import Field, Residues
-from parity_tests.harness.primitives.field.numbers import Model, Number, Pair, Unmodelled
+from parity_tests.harness.primitives.field.numbers import OF_INTEGERS, Model, Number, Pair
 from parity_tests.harness.primitives.field.rules import in_both
 
 
@@ -21,17 +21,13 @@ def solved(model: Model, eqn: core.JaxprEqn, a: Number, b: Number) -> Sequence[P
 def pivoted(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
     """The rule of lu, by the pivots of the run."""
     *_, orders = matrices.pivoted(matrices.OF_A_RUN, eqn, x.real)
-    nothing: Pair = (None, None)  # of integers, which the run has
 
     def factors(field: Field, r: Sequence[np.ndarray]) -> list[Residues]:
         return [matrices.factored(matrices.of_a_field(field), r[0], orders)]
 
-    return [*in_both(model, [x], factors), nothing, nothing]
+    return [*in_both(model, [x], factors), OF_INTEGERS, OF_INTEGERS]
 
 
 def rooted(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
     """The rule of cholesky."""
-    p, _ = x.residues
-    if p is None:
-        raise Unmodelled("cholesky of a logarithm")
-    return [(matrices.rooted(matrices.of_a_field(model.fields[0]), eqn, p)[0], None)]
+    return [(matrices.rooted(matrices.of_a_field(model.fields[0]), eqn, x.residues[0])[0], None)]

@@ -1,13 +1,18 @@
 """Powers, roots, exponentials and what is made of them, in finite fields.
 
 exp(x) is e^x modulo p, x modulo q, and e a random square: so that exp(a + b) = exp(a) exp(b), and nothing is known of
-exp(1); log is its inverse. tanh and the like are made of it. Powers of squares are squares, so that the root of a
-product is the product of the roots. sin and cos are those of an angle whose half has a random tangent.
+exp(1); log is its inverse, modulo q, and a random function modulo p. tanh and the like are made of exp. Powers of
+squares are squares, so that the root of a product is the product of the roots. sin and cos are those of an angle whose
+half has a random tangent.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from jax.extend import core
@@ -28,8 +33,8 @@ def power(model: Model, eqn: core.JaxprEqn, x: Number, y: Operand) -> Sequence[P
     if (x.real < 0).any():
         raise Unmodelled("a power of a negative number")
     (p, _), q = _where_defined(x).residues, y.residues[1] if isinstance(y, Number) else None
-    if p is None or q is None:
-        raise Unmodelled("a power of a logarithm, or by a root")
+    if q is None:
+        raise Unmodelled("a power by a root")
     return [(model.fields[0].power(_square(model.fields[0], p), q), None)]
 
 
@@ -54,6 +59,23 @@ def quotient(model: Model, eqn: core.JaxprEqn, x: Number, y: Number) -> Sequence
     return in_both(model, [x, _divisor(y)], lambda field, r: [field.mul(r[0], field.inverse(r[1]))])
 
 
+def remainder(model: Model, eqn: core.JaxprEqn, x: Number, y: Number) -> Sequence[Pair]:
+    """The rule of x - n y, n = trunc(x / y) as in the run."""
+    n = whole_quotients(x.real, y.real)
+    if not (np.abs(n) < 2.0**53).all():
+        raise Unmodelled("a remainder of so large a quotient")
+    return in_both(model, [x, model.constants(n, n), y], lambda field, r: [field.sub(r[0], field.mul(r[1], r[2]))])
+
+
+def whole_quotients(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """trunc(x / y) as float64, of floats or of the numbers of a run; NaN where it is none."""
+
+    def of_numbers(a: Any, b: Any) -> float:
+        return float(int(a / b)) if b != 0 and a - a == 0 and b - b == 0 else np.nan
+
+    return np.asarray(np.frompyfunc(of_numbers, 2, 1)(x, y), float)
+
+
 def integer_power(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
     """The rule of x^n, n an integer."""
     n = eqn.params["y"]
@@ -65,10 +87,7 @@ def _of_p(f: Callable[[Field, Residues], Residues]) -> Rule:
     """The rule of a function of residues modulo p, whose result has none modulo q."""
 
     def rule(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
-        p, _ = x.residues
-        if p is None:
-            raise Unmodelled(f"{eqn.primitive.name} of a logarithm")
-        return [(f(model.fields[0], p), None)]
+        return [(f(model.fields[0], x.residues[0]), None)]
 
     return rule
 
@@ -116,21 +135,29 @@ def _of_exp(f: Callable[[Field, Residues], Residues], factor: int = 1) -> Rule:
 
 
 def logarithm(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
-    """The exponent modulo q: log(a b) = log a + log b."""
+    """Modulo q the exponent: log(a b) = log a + log b; modulo p a random function."""
     p, _ = _where_defined(x, -1 if eqn.primitive.name == "log1p" else 0).residues
-    if p is None:
-        return [model.random_function(eqn.primitive.name, x)]
-    of_p, of_q = model.fields
-    log = of_p.log(of_p.add(p, _ONE) if eqn.primitive.name == "log1p" else p, model.signed)
-    return [(None, of_q.mul(log, of_q.inverse(model.log_of_e)))]
+    return [model.log(model.fields[0].add(p, _ONE) if eqn.primitive.name == "log1p" else p)]
+
+
+def logarithm_to_base_two(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
+    """The rule of log(x) / log(2)."""
+    logs, of_two = model.log(_where_defined(x).residues[0]), model.log_of(2)
+    p, q = (f.mul(y, f.inverse(two)) for f, y, two in zip(model.fields, logs, of_two, strict=True))
+    return [(p, q)]
+
+
+def power_of_two(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
+    """The rule of exp(x log(2))."""
+    exponent = in_both(model, [x, Number(model.log_of(2), x.real)], lambda field, r: [field.mul(*r)])
+    return [(model.exponential(Number(exponent[0], x.real)), None)]
 
 
 def _of_half_angle(f: Callable[[Field, Residues], Residues]) -> Rule:
     """The rule of sin, cos or tan, by the tangent of half the angle."""
 
     def rule(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
-        tangent, _ = model.random_function("tan of a half", x)
-        assert tangent is not None
+        tangent, _ = model.random_function("sin and cos", x)
         return [(f(model.fields[0], tangent), None)]
 
     return rule
@@ -152,12 +179,33 @@ def _cosine(field: Field, t: Residues) -> Residues:
 def _of_erf(f: Callable[[Field, Residues], Residues]) -> Rule:
     def rule(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
         erf, _ = model.random_function("erf", x)
-        assert erf is not None
         return [(f(model.fields[0], erf), None)]
 
     return rule
 
 
+def _products(f: Callable[[core.JaxprEqn, Residues, Callable[..., Residues]], Residues]) -> Rule:
+    """The rule of products along axes, by the multiplication of a field."""
+    return lambda model, eqn, x: in_both(model, [x], lambda field, r: [f(eqn, r[0], field.mul)])
+
+
+def _of_all(eqn: core.JaxprEqn, x: Residues, mul: Callable[..., Residues]) -> Residues:
+    axes = tuple(eqn.params["axes"])
+    kept = [size for i, size in enumerate(x.shape) if i not in axes]
+    rows = np.moveaxis(x, axes, range(len(axes)))
+    return functools.reduce(mul, rows.reshape(math.prod(rows.shape[: len(axes)]), *kept), np.ones(kept, np.uint64))
+
+
+def _running(eqn: core.JaxprEqn, x: Residues, mul: Callable[..., Residues]) -> Residues:
+    rows = np.moveaxis(x, eqn.params["axis"], 0)
+    rows = rows[::-1] if eqn.params["reverse"] else rows
+    if not len(rows):
+        return x
+    y = np.stack([*itertools.accumulate(rows, mul)])
+    return np.moveaxis(y[::-1] if eqn.params["reverse"] else y, 0, eqn.params["axis"])
+
+
+product_along, running_product = _products(_of_all), _products(_running)
 square = entrywise(lambda field, x: field.mul(x, x))
 one_minus_square = entrywise(lambda field, x: field.sub(_ONE, field.mul(x, x)))
 exponential = _of_exp(lambda field, e: e)

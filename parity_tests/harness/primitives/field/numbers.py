@@ -16,7 +16,8 @@ import numpy as np
 from parity_tests.harness.primitives.field.constants import Constant, recognized
 from parity_tests.harness.primitives.field.fields import GENERATOR, Field, NoInverse, Residues
 
-Pair: TypeAlias = "tuple[Residues | None, Residues | None]"
+Pair: TypeAlias = "tuple[Residues, Residues | None]"
+OF_INTEGERS: Pair = (np.zeros(0, np.uint64), None)  # which the run has
 
 
 class Unmodelled(NotImplementedError):
@@ -28,22 +29,17 @@ class Number:
     """An array of numbers.
 
     Attributes:
-        residues: modulo p, and modulo q; None where a number has none: a root modulo q, a logarithm modulo p.
+        residues: modulo p, and modulo q; None where a number has none: a root modulo q.
         real: the numbers of the run, an array of objects.
     """
 
     residues: Pair
     real: np.ndarray
 
-    def __post_init__(self) -> None:
-        """Raise Unmodelled where there are no residues: of a root beside a logarithm."""
-        if self.residues[0] is None and self.residues[1] is None:
-            raise Unmodelled("a root beside a logarithm")
-
     def each(self, f: Callable[[Residues], Residues]) -> Pair:
         """The residues after the same movement in both fields."""
         p, q = self.residues
-        return None if p is None else f(p), None if q is None else f(q)
+        return f(p), None if q is None else f(q)
 
     def __getitem__(self, i: Any) -> Number:
         """Entries of it."""
@@ -63,7 +59,8 @@ class Model:
 
     Attributes:
         fields: of p, and of q.
-        read_as: the floats that were taken for a fraction times roots, and this.
+        read_as: the floats that were taken for a fraction times roots or logarithms, and this.
+        functions: those of which nothing is known, so far.
         log_of_e: the random logarithm, modulo q, of the number that stands for e, by the field's generator.
     """
 
@@ -74,6 +71,8 @@ class Model:
         self.log_of_e = self.fields[1].random(rng, ())
         self._salt = rng.integers(0, 2**63, dtype=np.uint64)
         self._powers: dict[int, int] = {}  # of e, by the exponent's residue modulo p
+        self.functions = set[str]()
+        self._logs: dict[int, tuple[Residues, Residues]] = {}  # of small integers
 
     def random(self, rng: np.random.Generator, real: np.ndarray) -> Number:
         """A random number for each one of a run."""
@@ -87,21 +86,24 @@ class Model:
         old = rng.random(shape) >= share
         old |= ~np.broadcast_to(missing.reshape(missing.shape + (1,) * (len(shape) - axes)), shape) if near else False
         new = self.random(rng, x.real)
-        pairs = zip(x.residues, new.residues, strict=True)
-        p, q = (None if one is None or other is None else np.where(old, one, other) for one, other in pairs)
-        return Number((p, q), x.real)
+        (p, q), (new_p, new_q) = x.residues, new.residues
+        return Number(
+            (np.where(old, p, new_p), None if q is None or new_q is None else np.where(old, q, new_q)), x.real
+        )
 
     def constants(self, x: np.ndarray, real: np.ndarray) -> Number:
         """The numbers that floats stand for; see `constants`. An infinity is none, and has residues of 0."""
         unique, places = np.unique(x, return_inverse=True)
         every = [self._residues(float(value)) for value in unique]
 
-        def array(residues: list[int | None]) -> Residues | None:
-            return None if None in residues else np.array(residues, np.uint64)[places].reshape(x.shape)
+        p, q = ([residues[i] for residues in every] for i in (0, 1))
 
-        return Number((array([p for p, _ in every]), array([q for _, q in every])), real)
+        def array(residues: list[Any]) -> Residues:
+            return np.array(residues, np.uint64)[places].reshape(x.shape)
 
-    def _residues(self, x: float) -> tuple[int | None, int | None]:
+        return Number((array(p), None if None in q else array(q)), real)
+
+    def _residues(self, x: float) -> tuple[int, int | None]:
         if not np.isfinite(x):
             return 0, 0
         found, (of_p, of_q) = recognized(x), self.fields
@@ -110,8 +112,25 @@ class Model:
         p = _root(of_p, found)
         if p is None:
             raise NoInverse(np.array(True))
+        if found.logs:
+            logs, parts = self.log_of(found.base), (found.rational.numerator, found.rational.denominator)
+            p, q = (
+                int(f.mul(f.number(*parts), f.power(y, found.logs))) for f, y in zip(self.fields, logs, strict=True)
+            )
+            return (-p % of_p.p, -q % of_q.p) if found.negative else (p, q)
         p = p * pow(self._root_of_pi, found.pis, of_p.p) % of_p.p
         return p, None if found.pis else _root(of_q, found)
+
+    def log(self, x: Residues) -> tuple[Residues, Residues]:
+        """The logarithm of residues modulo p: modulo q by the number that stands for e, modulo p a random function."""
+        of_p, of_q = self.fields
+        return self._random("log", x)[0], of_q.mul(of_p.log(x, self.signed), of_q.inverse(self.log_of_e))
+
+    def log_of(self, n: int) -> tuple[Residues, Residues]:
+        """The logarithm of a small integer."""
+        if n not in self._logs:
+            self._logs[n] = self.log(np.array(n, np.uint64))
+        return self._logs[n]
 
     def exponential(self, x: Number) -> Residues:
         """e^x modulo p, by the residue modulo q; where that is lost, as it was for the same residue modulo p before.
@@ -121,23 +140,24 @@ class Model:
         (p, q), (of_p, of_q) = x.residues, self.fields
         if q is not None:
             power = of_p.power(np.full(q.shape, GENERATOR, np.uint64), of_q.mul(q, self.log_of_e))
-            self._powers |= {} if p is None else zip(p.ravel().tolist(), power.ravel().tolist(), strict=True)
+            self._powers |= zip(p.ravel().tolist(), power.ravel().tolist(), strict=True)
             return power
-        assert p is not None
         power, _ = self.random_function("exp", x)
-        assert power is not None
         known = [self._powers.get(r, y) for r, y in zip(p.ravel().tolist(), power.ravel().tolist(), strict=True)]
         return np.array(known, np.uint64).reshape(power.shape)
 
     def random_function(self, name: str, *operands: Number) -> Pair:
-        """A function of which nothing is known but that it is one."""
-        mixed = np.zeros(np.broadcast_shapes(*(x.real.shape for x in operands)), np.uint64)
+        """A function of which nothing is known but that it is one: of either field's residues, if there are any."""
+        self.functions.add(name.partition(" {")[0])
+        of_p = self._random(name, *(x.residues[0] for x in operands))
+        q = [r for x in operands if (r := x.residues[1]) is not None]
+        return of_p[0], self._random(name, *q)[1] if len(q) == len(operands) else of_p[1]
+
+    def _random(self, name: str, *operands: Any) -> tuple[Residues, Residues]:
+        mixed = np.zeros(np.broadcast_shapes(*(r.shape for r in operands)), np.uint64)
         mixed = mixed + (self._salt ^ np.uint64(zlib.crc32(name.encode())))
-        for x in operands:
-            p, q = x.residues
-            known = p if p is not None else q
-            assert known is not None
-            mixed = _scrambled(mixed + known)
+        for r in operands:
+            mixed = _scrambled(mixed + r)
         return mixed % self.fields[0].p, _scrambled(mixed) % self.fields[1].p
 
 

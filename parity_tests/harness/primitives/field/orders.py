@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.primitives.field.numbers import Model, Number, Operand, Pair, Unmodelled
+from parity_tests.harness.primitives.field.numbers import OF_INTEGERS, Model, Number, Operand, Pair, Unmodelled
 from parity_tests.harness.primitives.field.rules import Rule, chosen, in_both
 
 _ZERO = np.array(0, np.uint64)
@@ -58,9 +58,8 @@ def in_order(model: Model, eqn: core.JaxprEqn, *operands: Operand) -> Sequence[P
         raise Unmodelled("a sort by several keys")
     axis, key = eqn.params["dimension"], operands[0]
     order = np.argsort(key.real if isinstance(key, Number) else key, axis, kind="stable")
-    nothing: Pair = (None, None)  # of integers, which the run has
     return [
-        x.each(lambda r: np.take_along_axis(r, order, axis)) if isinstance(x, Number) else nothing for x in operands
+        x.each(lambda r: np.take_along_axis(r, order, axis)) if isinstance(x, Number) else OF_INTEGERS for x in operands
     ]
 
 

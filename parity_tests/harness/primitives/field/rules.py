@@ -47,26 +47,28 @@ def chosen(which: np.ndarray, cases: Sequence[Operand], real: np.ndarray) -> Num
     index = np.asarray(which).astype(int)
     numbers = [x for x in cases if isinstance(x, Number)]
 
-    def of(i: int) -> Residues | None:
-        known = [np.broadcast_to(r, index.shape) for x in numbers if (r := x.residues[i]) is not None]
-        return np.take_along_axis(np.stack(known), index[None], 0)[0] if len(known) == len(cases) else None
+    def taken(residues: Sequence[Residues]) -> Residues:
+        each = np.stack([np.broadcast_to(r, index.shape) for r in residues])
+        return np.take_along_axis(each, index[None], 0)[0]
 
-    return Number((of(0), of(1)), real)
+    return Number(of_each(numbers, taken), real)
+
+
+def of_each(numbers: Sequence[Number], f: Callable[[Sequence[Residues]], Residues]) -> Pair:
+    """A function of the residues modulo p, and of those modulo q if all have them."""
+    q = [r for x in numbers if (r := x.residues[1]) is not None]
+    return f([x.residues[0] for x in numbers]), f(q) if len(q) == len(numbers) else None
 
 
 def in_both(
     model: Model, operands: Sequence[Operand], f: Callable[[Field, Sequence[np.ndarray]], list[Residues]]
 ) -> Sequence[Pair]:
     """The results in each field in which all operands have residues."""
-
-    def of(i: int) -> Sequence[Residues | None] | None:
-        given = [x.residues[i] if isinstance(x, Number) else x for x in operands]
-        known = [x for x in given if x is not None]
-        return f(model.fields[i], known) if len(known) == len(given) else None
-
-    p, q = of(0), of(1)
-    count = len(p or q or [None])
-    return [*zip(p or [None] * count, q or [None] * count, strict=True)]
+    p = f(model.fields[0], [x.residues[0] if isinstance(x, Number) else x for x in operands])
+    modulo_q = [x.residues[1] if isinstance(x, Number) else x for x in operands]
+    known = [x for x in modulo_q if x is not None]
+    q = f(model.fields[1], known) if len(known) == len(operands) else [None] * len(p)
+    return [*zip(p, q, strict=True)]
 
 
 def entrywise(f: Callable[..., Residues]) -> Rule:

@@ -25,6 +25,9 @@ from parity_tests.harness.primitives.field.constants import Constant, recognized
         (-1 / math.sqrt(8), Constant(Fraction(1, 8), 2, 0, True), "-sqrt(1/8)"),
         (80**-0.25, Constant(Fraction(1, 80), 4), "sqrt(sqrt(1/80))"),
         (2 * math.pi, Constant(Fraction(2), 1, 2), "2 π"),
+        (math.log(2), Constant(Fraction(1), logs=1), "log(2)"),
+        (-math.log(2) / 3, Constant(Fraction(1, 3), 1, 0, True, 1), "-1/3 log(2)"),
+        (1 / math.log(10), Constant(Fraction(1), logs=-1, base=10), "1 / log(10)"),
     ],
 )
 def test_what_is_recognized(x: float, constant: Constant, text: str) -> None:
@@ -32,7 +35,7 @@ def test_what_is_recognized(x: float, constant: Constant, text: str) -> None:
     assert str(constant) == text
 
 
-@pytest.mark.parametrize("x", [np.nextafter(1 / 3, 1), 0.1 + 2**-50, math.sqrt(2) * (1 + 2**-49), math.log(2)])
+@pytest.mark.parametrize("x", [np.nextafter(1 / 3, 1), 0.1 + 2**-50, math.sqrt(2) * (1 + 2**-49), math.log(3)])
 def test_others_are_the_float_that_they_are(x: float) -> None:
     found = recognized(float(x))
     assert found.is_rational
