@@ -1,18 +1,22 @@
 """Tries to prove wrong formulas: `python -m benchmarks.proof_mutants [OPERATOR ...]`.
 
 Each text of the installed derivatives.yaml is changed in every way of `parity_tests.sweep.formula_mutants`, one at a
-time, and judged by the check `proof` at the inputs of `benchmarks.proofs`. One that is PROVED must be right at these
-inputs; the page names each, with what the sweep found at all of its calls (`results/sweep_mutants.json`). Without
-OPERATOR those run that have no result with the installed versions.
+time, and judged by the check `proof` at the inputs of `benchmarks.proofs`, in a child process, which some crash. One
+that is PROVED must be right at these inputs; the page names each, with what the sweep found at all of its calls
+(`results/sweep_mutants.json`). Without OPERATOR those run that have no result with the installed versions.
 """
 
 from __future__ import annotations
 
+import itertools
+import multiprocessing
 import os
 import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +33,7 @@ from parity_tests.sweep.formula_cases import NoCase
 from parity_tests.sweep.formula_mutants import planted
 from torch_impl.derivatives import Entry
 
+CRASH = "CRASH"
 _ACCUSED = (str(Verdict.MISMATCH), str(Verdict.ERROR), str(Verdict.UNRESOLVED))
 
 
@@ -37,9 +42,9 @@ class Outcome(Stamped):
     """The result of all mistakes in the formulas of an entry.
 
     Attributes:
-        seconds: of the processor.
+        seconds: by the clock.
         verdicts: the number of mistakes by verdict: of the first input with one that accuses, else PROVED if there is
-            one, else SKIPPED or NO CASE.
+            one, else SKIPPED or NO CASE; CRASH if the process has ended.
         proved: those that are PROVED at some input, and accused at none: the mistake, the input, and what the sweep
             found at all of its calls.
     """
@@ -61,8 +66,6 @@ def main(
 
     Exit codes: 0 the run has ended, 2 it was interrupted.
     """
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
     every = {name: entry for name, entry in formulas().items() if any(True for _ in planted(entry))}
     unknown = [name for name in names or () if name not in every]
     if unknown:
@@ -76,7 +79,8 @@ def main(
         order=str,
         since=lambda outcome: None if outcome.versions == versions() else outcome.ended,
     )
-    found.keep(((name, mistakes(every[name])) for name in names or found.due(every)), _tell)
+    with Child() as child:
+        found.keep(((name, child.mistakes(name, every[name])) for name in names or found.due(every)), _tell)
     raise typer.Exit(found.exit_code(False))
 
 
@@ -84,19 +88,58 @@ def _tell(name: str, outcome: Outcome) -> None:
     print(name, outcome.verdicts, outcome.seconds, *outcome.proved, sep="  ", flush=True)  # noqa: T201
 
 
-def mistakes(entry: Entry) -> Outcome:
-    """Judge each mistake that can be planted in an entry."""
-    start, verdicts, proved = time.process_time(), Counter[str](), []
-    for kind, formula, wrong in planted(entry):
-        verdict, where = _verdict(wrong)
-        verdicts[verdict] += 1
-        if verdict == PROVED:
-            of = f"{', '.join(formula.names)} = {formula.text}"
-            mode = "vjp" if wrong.vjps != entry.vjps else "jvp"
-            by_sweep = not_convicted().get((entry.name, mode, kind, of), CONVICTED)
-            proved.append({"mistake": f"{kind}: {of}", "where": where, "sweep": by_sweep})
-    jax.clear_caches()
-    return Outcome(*stamp(), round(time.process_time() - start, 1), dict(verdicts), proved)
+class Child:
+    """A process that judges, in whose place another one comes when it has crashed."""
+
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Child:
+        """Itself; the process starts when it is needed."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """End the process."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def mistakes(self, name: str, entry: Entry) -> Outcome:
+        """Judge each mistake that can be planted in an entry."""
+        start, verdicts, proved = time.monotonic(), Counter[str](), []
+        for i, (kind, formula, wrong) in enumerate(planted(entry)):
+            verdict, where = self._judged(name, i)
+            verdicts[verdict] += 1
+            if verdict == PROVED:
+                of = f"{', '.join(formula.names)} = {formula.text}"
+                mode = "vjp" if wrong.vjps != entry.vjps else "jvp"
+                by_sweep = not_convicted().get((entry.name, mode, kind, of), CONVICTED)
+                proved.append({"mistake": f"{kind}: {of}", "where": where, "sweep": by_sweep})
+        return Outcome(*stamp(), round(time.monotonic() - start, 1), dict(verdicts), proved)
+
+    def _judged(self, name: str, i: int) -> tuple[str, str]:
+        if self._pool is None:
+            # A fork of a process in which JAX runs may hang
+            self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_start)
+        try:
+            return self._pool.submit(judge_mistake, name, i).result()
+        except BrokenProcessPool:
+            self.__exit__()
+            return CRASH, ""
+
+
+def _start() -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # of PyTorch's own, about its samples
+
+
+def judge_mistake(name: str, i: int) -> tuple[str, str]:
+    """Judge one of the mistakes that can be planted in an entry, by its number: the verdict, and the inputs."""
+    *_, wrong = next(itertools.islice(planted(formulas()[name]), i, None))
+    try:
+        return _verdict(wrong)
+    finally:
+        jax.clear_caches()
 
 
 def _verdict(wrong: Entry) -> tuple[str, str]:

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
-from benchmarks.proof_mutants import Outcome, mistakes, page
-from torch_impl.derivatives import lookup
+from benchmarks import proof_mutants
+from benchmarks.proof_mutants import Child, Outcome, page
+from benchmarks.proofs import formulas
+
+
+def mistakes(name: str) -> Outcome:
+    with Child() as child:
+        return child.mistakes(name, formulas()[name])
 
 
 @pytest.mark.slow
 def test_what_changes_a_number_is_accused() -> None:
-    found = mistakes(lookup("elu"))
+    found = mistakes("elu")
     assert (found.verdicts, found.proved) == ({"MISMATCH": 3}, [])
 
 
 @pytest.mark.slow
 def test_what_is_right_at_its_inputs_is_proved_and_told() -> None:
     """At a sample with one axis the first axis is the one that `dim` names."""
-    found = mistakes(lookup("sum.dim_IntList"))
+    found = mistakes("sum.dim_IntList")
     assert found.verdicts["PROVED"] == len(found.proved) > 0
     assert all("result" in one["mistake"] or "{0}" in one["mistake"] for one in found.proved)
+
+
+def _crashing(name: str, i: int) -> tuple[str, str]:
+    if i == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "MISMATCH", ""
+
+
+@pytest.mark.slow
+def test_one_that_crashes_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof_mutants, "judge_mistake", _crashing)
+    assert mistakes("elu").verdicts == {"MISMATCH": 2, "CRASH": 1}
 
 
 def test_the_page_counts_what_the_sweep_convicts_elsewhere() -> None:
