@@ -68,6 +68,7 @@ class Run(Extended):
         for x in program.jaxpr.invars:
             _check_dtype(x.aval)
         self.rounded = set[float]()
+        self._constants: dict[float, Any] = {}  # the same literals are met at every point of a field
         self.has_roots = False
         self.steps_taken: list[list[np.ndarray]] = []
         self.largest = mp.zero
@@ -84,9 +85,16 @@ class Run(Extended):
     def _exact(self, x: np.ndarray) -> np.ndarray:
         y = np.empty(x.shape, object)
         for place, value in np.ndenumerate(x):
-            y[place] = self._mp.mpf(value) if not np.isfinite(value) else _number(self._mp, float(value))
-        self.rounded |= {value for value in x.ravel().tolist() if np.isfinite(value) and may_be_rounded(value)}
+            y[place] = self._number(float(value))
         return y
+
+    def _number(self, x: float) -> Any:
+        if not np.isfinite(x):
+            return self._mp.mpf(x)
+        if x not in self._constants:
+            self._constants[x] = _number(self._mp, x)
+            self.rounded |= {x} if may_be_rounded(x) else set()
+        return self._constants[x]
 
     def run(self, step: Step, operands: list[np.ndarray], known: Mapping[core.Var, np.ndarray]) -> Sequence[np.ndarray]:
         """The results of an equation, of whatever kind."""

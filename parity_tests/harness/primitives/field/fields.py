@@ -11,6 +11,7 @@ import numpy as np
 GENERATOR = 4
 Residues = np.ndarray
 _BABY_STEPS = 2**18
+_AT_ONCE = 2**14  # numbers that are looked up at once
 
 
 class NoInverse(ArithmeticError):
@@ -106,17 +107,19 @@ class Field:
         """
         is_square = self.power(x, (self.p - 1) // 2) == 1
         _check(is_square if signed else x)
-        x = np.where(is_square, x, self.p - x)
-        steps, order = _baby_steps(self.p)
-        found, left = np.full(x.shape, -1, np.int64), x
-        back = self.number(pow(GENERATOR, -_BABY_STEPS, self.p))
-        for giant in range(self.p // 2 // _BABY_STEPS + 1):
+        x = np.where(is_square, x, self.p - x).astype(np.uint64)
+        steps, order, back = _steps(self.p)
+        found, unknown = np.zeros(x.size, np.uint64), np.arange(x.size)
+        giant = 0
+        while unknown.size:
+            some = max(1, _AT_ONCE // unknown.size)
+            left = self.mul(x.ravel()[unknown, None], back[giant : giant + some])
             at = np.minimum(np.searchsorted(steps, left), _BABY_STEPS - 1)
-            found = np.where((found < 0) & (steps[at] == left), giant * _BABY_STEPS + order[at], found)
-            if np.all(found >= 0):
-                break
-            left = self.mul(left, back)
-        return found.astype(np.uint64)
+            row, column = np.nonzero(steps[at] == left)
+            found[unknown[row]] = (giant + column) * _BABY_STEPS + order[at[row, column]]
+            unknown = np.delete(unknown, row)
+            giant += some
+        return found.reshape(x.shape)
 
     def random(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Residues:
         """Elements other than zero."""
@@ -153,8 +156,11 @@ def _is_prime(n: int) -> bool:
 
 
 @functools.lru_cache(maxsize=8)
-def _baby_steps(p: int) -> tuple[np.ndarray, np.ndarray]:
-    """The powers of the generator in ascending order, and their exponents."""
-    powers = Field(p).power(Field(p).number(GENERATOR), np.arange(_BABY_STEPS, dtype=np.uint64))
+def _steps(p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The baby steps, powers of the generator in ascending order, and their exponents; and the giant ones, back."""
+    field = Field(p)
+    powers = field.power(field.number(GENERATOR), np.arange(_BABY_STEPS, dtype=np.uint64))
+    back = field.number(pow(GENERATOR, -_BABY_STEPS, p))
     order = np.argsort(powers)
-    return powers[order], order
+    giants = np.arange(p // 2 // _BABY_STEPS + 1, dtype=np.uint64)
+    return powers[order], order.astype(np.uint64), field.power(back, giants)

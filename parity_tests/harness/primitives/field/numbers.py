@@ -72,6 +72,7 @@ class Model:
         self._salt = rng.integers(0, 2**63, dtype=np.uint64)
         self._powers: dict[int, int] = {}  # of e, by the exponent's residue modulo p
         self.functions = set[str]()
+        self._constants: dict[float, tuple[int, int | None]] = {}
         self._logs: dict[int, tuple[Residues, Residues]] = {}  # of small integers
 
     def random(self, rng: np.random.Generator, real: np.ndarray) -> Number:
@@ -94,7 +95,7 @@ class Model:
     def constants(self, x: np.ndarray, real: np.ndarray) -> Number:
         """The numbers that floats stand for; see `constants`. An infinity is none, and has residues of 0."""
         unique, places = np.unique(x, return_inverse=True)
-        every = [self._residues(float(value)) for value in unique]
+        every = [self._constant(value) for value in unique.tolist()]
 
         p, q = ([residues[i] for residues in every] for i in (0, 1))
 
@@ -102,6 +103,11 @@ class Model:
             return np.array(residues, np.uint64)[places].reshape(x.shape)
 
         return Number((array(p), None if None in q else array(q)), real)
+
+    def _constant(self, x: float) -> tuple[int, int | None]:
+        if x not in self._constants:
+            self._constants[x] = self._residues(x)
+        return self._constants[x]
 
     def _residues(self, x: float) -> tuple[int, int | None]:
         if not np.isfinite(x):
