@@ -160,7 +160,11 @@ def page(outcomes: Mapping[str, Any], names: Sequence[str]) -> str:
     """The results as text: how many are accused, and each that is proved."""
     done = {name: outcomes[name] for name in names if name in outcomes}
     counts = sum((Counter(each.verdicts) for each in done.values()), Counter[str]())
-    rows = [(f"`{name}`", *one.values()) for name, each in done.items() for one in each.proved]
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for name, each in done.items():
+        for one in each.proved:
+            alike.setdefault((f"`{name}`", one["where"], one["sweep"]), []).append(one["mistake"])
+    rows = [(name, "; ".join(of), where, sweep) for (name, where, sweep), of in alike.items()]
     changing = sum(one["sweep"] == CONVICTED for each in done.values() for one in each.proved)
     return "\n".join(
         [
@@ -175,7 +179,7 @@ def page(outcomes: Mapping[str, Any], names: Sequence[str]) -> str:
             "",
             *sorted({each.versions for each in done.values()}),
             "",
-            *table("| entry | mistake | PROVED at | the sweep, at all of its calls |", rows),
+            *table("| entry | mistakes | PROVED at | the sweep, at all of its calls |", rows),
             "",
         ]
     )
