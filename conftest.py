@@ -1,19 +1,38 @@
 """Runs the code blocks of the documents as tests, and says how tests are run: by which process, and in what order."""
 
+import contextlib
 import gc
+import io
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sybil import Sybil
-from sybil.parsers.markdown import PythonCodeBlockParser, SkipParser
+from sybil import Example, Sybil
+from sybil.evaluators.python import PythonEvaluator
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 pytest_plugins = ["parity_tests.suite.rotation", "parity_tests.suite.marks"]
 
-pytest_collect_file = Sybil(
-    parsers=[PythonCodeBlockParser(), SkipParser()],
-    patterns=["derivation/*.md", "docs/*.md", "docs/found/*.md", "README.md"],
+ALONE = [f"docs/found/{page}.md" for page in ("layers", "products", "transforms")]  # each repro with its imports
+
+
+def alone(example: Example) -> None:
+    """Run a repro as somebody does who pastes it into an empty file, and looks at what it prints."""
+    example.namespace.clear()
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        PythonEvaluator()(example)
+    assert "gives" in printed.getvalue(), "the repro prints nothing: print('gives', given, 'right', right)"
+    assert "right" in printed.getvalue(), "the repro does not print what is right"
+
+
+pytest_collect_file = (
+    Sybil(
+        [PythonCodeBlockParser(), SkipParser()],
+        patterns=["derivation/*.md", "docs/*.md", "docs/found/*.md", "README.md"],
+        excludes=ALONE,
+    )
+    + Sybil([CodeBlockParser("python", alone), SkipParser()], patterns=ALONE)
 ).pytest()
 
 
