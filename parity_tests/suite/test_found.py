@@ -23,6 +23,11 @@ def linked(table: str) -> list[tuple[int, str, str]]:
     return [(int(number), page, anchor) for number, page, anchor in rows]
 
 
+def withdrawn(table: str) -> list[int]:
+    """The numbers of rows that were taken back."""
+    return [int(number) for number in re.findall(r"^- (\d+): ", table.partition("## Withdrawn")[2], re.MULTILINE)]
+
+
 def sections(pages: dict[str, str]) -> dict[tuple[int, str, str], str]:
     """The text of each section, by its number, page and anchor."""
     found = {}
@@ -43,7 +48,9 @@ def incomplete(section: str, is_alone: bool) -> list[str]:
 def test_each_row_leads_to_its_section():
     table = (DOCS / "found.md").read_text(encoding="utf-8")
     rows = linked(table)
-    assert [number for number, *_ in rows] == list(range(1, len(rows) + 1))
+    numbers = [number for number, *_ in rows]
+    assert numbers == sorted(numbers)
+    assert sorted(numbers + withdrawn(table)) == list(range(1, numbers[-1] + 1))
     assert len(rows) == len(re.findall(r"^\| \[", table, re.MULTILINE))
     assert set(rows) == set(sections(PAGES))
 
