@@ -80,7 +80,7 @@ def section(number: int, docs: Path = DOCS) -> Section:
     """The section of a row.
 
     Raises:
-        LookupError: there is no such row.
+        LookupError: there is no such row, or its repro does not run alone.
     """
     table = (docs / "found.md").read_text(encoding="utf-8")
     row = re.search(rf"^\| \[{number}\]\(found/([\w-]+\.md)#[^)]*\) \|(?: \d \|)? ([^:|]*):", table, re.MULTILINE)
@@ -91,6 +91,11 @@ def section(number: int, docs: Path = DOCS) -> Section:
     repro = "\n\n".join(re.findall(r"^```python\n(.*?)^```", body, re.MULTILINE | re.DOTALL))
     report = body.rpartition("**Report**")[2]
     parts = {part: re.search(rf"^- {part}: ((?:.*\n?)(?:  .*\n?)*)", report, re.MULTILINE) for part in PARTS}
+    if parts["Documentation"] is None:
+        raise LookupError(
+            f"the repro of row {number} needs names from the top of its page, docs/found/{row[1]}: write it so that it "
+            "runs alone, and its line Documentation, first"
+        )
     return Section(
         row[2].split(",")[0].strip(),
         repro,

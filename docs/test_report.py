@@ -55,7 +55,10 @@ def test_a_report(docs: Path, project: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(text.rpartition("```\n")[0].rpartition("```\n")[2]) > 3  # the versions
 
 
-def test_a_row_that_is_not_there(docs: Path) -> None:
-    (docs / "found.md").write_text(TABLE)
+def test_a_row_without_a_report(docs: Path) -> None:
+    (docs / "found.md").write_text(TABLE.format(project="JAX"))
     with pytest.raises(LookupError, match=r"docs/found\.md has no row 9"):
         section(9, docs)
+    (docs / "found" / "x.md").write_text(PAGE.replace("- Documentation: `sin` says nothing of 1.\n", ""))
+    with pytest.raises(LookupError, match=r"row 7 needs names from the top of its page, docs/found/x\.md"):
+        section(7, docs)
