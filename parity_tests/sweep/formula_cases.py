@@ -362,7 +362,7 @@ def _takes(call: RecordedCall, moving: Sequence[str], shape: tuple[int, ...]) ->
     """Whether the reference takes inputs of one shape."""
     try:
         jax.eval_shape(_primal(call, moving), *(jax.ShapeDtypeStruct(shape, np.float32) for _ in moving))
-    except (TypeError, ValueError, ZeroDivisionError):
+    except (IndexError, TypeError, ValueError, ZeroDivisionError):
         return False
     return True
 
