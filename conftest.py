@@ -14,7 +14,9 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipP
 
 pytest_plugins = ["parity_tests.suite.rotation", "parity_tests.suite.marks"]
 
-ALONE = [f"docs/found/{page}.md" for page in ("layers", "products", "transforms")]  # each repro with its imports
+ALONE = [
+    f"docs/found/{page}.md" for page in ("activations", "arithmetic", "layers", "products", "special", "transforms")
+]  # each repro with its imports
 
 
 def alone(example: Example) -> None:
