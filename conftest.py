@@ -15,7 +15,21 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipP
 pytest_plugins = ["parity_tests.suite.rotation", "parity_tests.suite.marks"]
 
 ALONE = [
-    f"docs/found/{page}.md" for page in ("activations", "arithmetic", "layers", "products", "special", "transforms")
+    f"docs/found/{page}.md"
+    for page in (
+        "activations",
+        "arithmetic",
+        "complex",
+        "edges",
+        "embeddings",
+        "forward",
+        "interpolation",
+        "layers",
+        "normalization",
+        "products",
+        "special",
+        "transforms",
+    )
 ]  # each repro with its imports
 
 
