@@ -18,7 +18,8 @@ class Defect:
     """A defect of PyTorch: the failures that it explains, and no others.
 
     Attributes:
-        title: of its section in docs/found/, with its number in docs/found.md.
+        title: of its section in docs/found/, with its number in docs/found.md, where it may be a withdrawn one: what
+            the survey lists is then rounding, or documented.
         results: the results that are wrong because of it, such as "y_bar".
         checks: the checks that fail because of it.
         dtypes: the formats in which they do.
