@@ -30,7 +30,7 @@ FOUND: dict[str, dict[str, int]] = {
     "add": _by(126, "vjp_of_vjp points_second_order exact"),
     "logaddexp": _by(132, "vjp digits"),
     **_each(("elu", "selu"), _by(130, "points_second_order")),
-    "prelu": _by(129, "points"),
+    **_each(("prelu", "celu"), _by(129, "points")),
     **_each(("cumsum", "cumsum, reverse", "cumsum, exclusive"), _by(139, "forward vjp jvp low_precision")),
     "cumprod": _by(137, "vjp_of_vjp points_second_order exact") | _by(139, "vjp low_precision"),
     "cummax": _by(139, "vjp"),
@@ -55,8 +55,9 @@ FOUND: dict[str, dict[str, int]] = {
 MEANT: dict[str, dict[str, str]] = {
     **{
         name: dict.fromkeys(("forward", "points", "digits"), "documented: `exp(x) - 1` near 0")
-        for name in ("elu", "celu", "selu")
+        for name in ("elu", "selu")
     },
+    "celu": dict.fromkeys(("forward", "digits"), "documented: `exp(x) - 1` near 0"),
     **{
         name: dict.fromkeys(("forward", "vjp", "jvp"), "documented: sums in 16 bits unless `precise`")
         for name in ("softmax", "softmin")
