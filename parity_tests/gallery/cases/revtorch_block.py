@@ -21,7 +21,8 @@ def block(x):
 
 spec = OpSpec("reversible_block", block, "(n,d)->(n,d)", sizes="d % 2 == 0, d >= 2", input_names=("x",))
 sequence = revtorch.ReversibleSequence(
-    torch.nn.ModuleList([revtorch.ReversibleBlock(Tanh(), Tanh(), split_along_dim=1)])
+    torch.nn.ModuleList([revtorch.ReversibleBlock(Tanh(), Tanh(), split_along_dim=1)]),
+    eagerly_discard_variables=False,  # "Disable if you call backward() multiple times", as several checks do
 )
 
 
