@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import importlib.util
 import io
 from collections.abc import Generator
 from pathlib import Path
@@ -30,15 +31,24 @@ ALONE = [
         "mlx_values",
         "normalization",
         "products",
+        "published",
+        "published_protocol",
+        "published_second_order",
         "special",
         "transforms",
     )
 ]  # each repro with its imports
 
 
+def absent(*modules: str) -> str:
+    """Say why a repro is skipped, by `<!--- skip: next absent("entmax") -->`; nothing if all modules are installed."""
+    names = [name for name in modules if importlib.util.find_spec(name) is None]
+    return f"not installed: {', '.join(names)}" if names else ""
+
+
 def alone(example: Example) -> None:
     """Run a repro as somebody does who pastes it into an empty file, and looks at what it prints."""
-    example.namespace.clear()
+    example.namespace = {}  # the document's has `absent`
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         PythonEvaluator()(example)
     assert "gives" in printed.getvalue(), "the repro prints nothing: print('gives', given, 'right', right)"
@@ -51,7 +61,11 @@ pytest_collect_file = (
         patterns=["derivation/*.md", "docs/*.md", "docs/found/*.md", "README.md"],
         excludes=ALONE,
     )
-    + Sybil([CodeBlockParser("python", alone), SkipParser()], patterns=ALONE)
+    + Sybil(
+        [CodeBlockParser("python", alone), SkipParser()],
+        patterns=ALONE,
+        setup=lambda namespace: namespace.update(absent=absent),
+    )
 ).pytest()
 
 
