@@ -15,30 +15,6 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipP
 
 pytest_plugins = ["parity_tests.suite.rotation", "parity_tests.suite.marks"]
 
-ALONE = [
-    f"docs/found/{page}.md"
-    for page in (
-        "activations",
-        "arithmetic",
-        "complex",
-        "edges",
-        "embeddings",
-        "forward",
-        "interpolation",
-        "layers",
-        "mlx",
-        "mlx_elementwise",
-        "mlx_values",
-        "normalization",
-        "products",
-        "published",
-        "published_protocol",
-        "published_second_order",
-        "special",
-        "transforms",
-    )
-]  # each repro with its imports
-
 
 def absent(*modules: str) -> str:
     """Say why a repro is skipped, by `<!--- skip: next absent("entmax") -->`; nothing if all modules are installed."""
@@ -58,12 +34,11 @@ def alone(example: Example) -> None:
 pytest_collect_file = (
     Sybil(
         [PythonCodeBlockParser(), SkipParser()],
-        patterns=["derivation/*.md", "docs/*.md", "docs/found/*.md", "README.md"],
-        excludes=ALONE,
+        patterns=["derivation/*.md", "docs/*.md", "README.md"],
     )
     + Sybil(
         [CodeBlockParser("python", alone), SkipParser()],
-        patterns=ALONE,
+        patterns=["docs/found/*.md"],
         setup=lambda namespace: namespace.update(absent=absent),
     )
 ).pytest()

@@ -61,13 +61,11 @@ TEMPLATES = {
         "### System info (python version, jaxlib version, accelerator, etc.)",
         "import jax; jax.print_environment_info()",
     ),
-    "MLX": Template(
-        "**Describe the bug**",
-        "**Desktop**",
-        "import importlib.metadata as m, platform; print(platform.platform(), platform.python_version(), 'mlx', "
-        "m.version('mlx'))",
-    ),
 }
+IN_YOUR_OWN_WORDS = (
+    "MLX's rules for contributions do not let a tool write an issue. Run the repro, and say in your own words what it "
+    "shows:"
+)
 OF_A_PACKAGE = Template(
     "### Description",
     "### Environment",
@@ -80,10 +78,10 @@ def section(number: int, docs: Path = DOCS) -> Section:
     """The section of a row.
 
     Raises:
-        LookupError: there is no such row, or its repro does not run alone.
+        LookupError: there is no such row.
     """
     table = (docs / "found.md").read_text(encoding="utf-8")
-    row = re.search(rf"^\| \[{number}\]\(found/([\w-]+\.md)#[^)]*\) \|(?: \d \|)? ([^:|]*):", table, re.MULTILINE)
+    row = re.search(rf"^\| \[{number}\]\(found/([\w-]+\.md)#[^)]*\) \| [1-4] \| ([^:|]*):", table, re.MULTILINE)
     if row is None:
         raise LookupError(f"docs/found.md has no row {number}")
     text = (docs / "found" / row[1]).read_text(encoding="utf-8")
@@ -91,11 +89,6 @@ def section(number: int, docs: Path = DOCS) -> Section:
     repro = "\n\n".join(re.findall(r"^```python\n(.*?)^```", body, re.MULTILINE | re.DOTALL))
     report = body.rpartition("**Report**")[2]
     parts = {part: re.search(rf"^- {part}: ((?:.*\n?)(?:  .*\n?)*)", report, re.MULTILINE) for part in PARTS}
-    if parts["Documentation"] is None:
-        raise LookupError(
-            f"the repro of row {number} needs names from the top of its page, docs/found/{row[1]}: write it so that it "
-            "runs alone, and its line Documentation, first"
-        )
     return Section(
         row[2].split(",")[0].strip(),
         repro,
@@ -110,7 +103,9 @@ def printed(program: str) -> str:
 
 
 def report(of: Section) -> str:
-    """The text of an issue, title first."""
+    """The text of an issue, title first; of MLX the repro only."""
+    if of.project == "MLX":
+        return f"{IN_YOUR_OWN_WORDS}\n\n```python\n{of.repro.strip()}\n```"
     template, parts = TEMPLATES.get(of.project, OF_A_PACKAGE), of.parts
     told = [f"{part}: {parts[part]}" for part in ("Actual", "Expected", "Documentation", "Likely cause", "Suggestion")]
     return "\n\n".join(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from conftest import ALONE
-
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((DOCS / "found").glob("*.md"))}
-PARTS = ("Title", "Repro", "Actual", "Expected", "Likely cause", "Suggestion", "Versions")
+PARTS = ("Title", "Repro", "Actual", "Expected", "Documentation", "Likely cause", "Suggestion", "Versions")
 
 
 def anchor(heading: str) -> str:
@@ -18,9 +16,15 @@ def anchor(heading: str) -> str:
 
 
 def linked(table: str) -> list[tuple[int, str, str]]:
-    """Of each row of the table: the number, the page and the anchor of its section."""
-    rows = re.findall(r"^\| \[(\d+)\]\(found/([\w-]+\.md)#([^)]*)\) \|", table, re.MULTILINE)
+    """Of each row of the tables: the number, the page and the anchor of its section."""
+    rows = re.findall(r"^\| \[(\d+)\]\(found/([\w-]+\.md)#([^)]*)\) \| [1-4] \|", table, re.MULTILINE)
     return [(int(number), page, anchor) for number, page, anchor in rows]
+
+
+def severities(table: str) -> list[tuple[int, int]]:
+    """Of each row of one table: the severity, and the number."""
+    rows = re.findall(r"^\| \[(\d+)\]\([^)]*\) \| ([1-4]) \|", table, re.MULTILINE)
+    return [(int(severity), int(number)) for number, severity in rows]
 
 
 def withdrawn(table: str) -> list[int]:
@@ -37,11 +41,10 @@ def sections(pages: dict[str, str]) -> dict[tuple[int, str, str], str]:
     return found
 
 
-def incomplete(section: str, is_alone: bool) -> list[str]:
-    """What a section lacks; one whose repro runs alone says what the documentation says."""
+def incomplete(section: str) -> list[str]:
+    """What a section lacks."""
     report = section.rpartition("**Report**")[2]
-    parts = (*PARTS, "Documentation") if is_alone else PARTS
-    missing = [part for part in parts if not re.search(rf"^- {part}: \S", report, re.MULTILINE)]
+    missing = [part for part in PARTS if not re.search(rf"^- {part}: \S", report, re.MULTILINE)]
     return missing + ([] if "```python" in section else ["code"])
 
 
@@ -49,15 +52,20 @@ def test_each_row_leads_to_its_section():
     table = (DOCS / "found.md").read_text(encoding="utf-8")
     rows = linked(table)
     numbers = [number for number, *_ in rows]
-    assert numbers == sorted(numbers)
-    assert sorted(numbers + withdrawn(table)) == list(range(1, numbers[-1] + 1))
+    assert sorted(numbers + withdrawn(table)) == list(range(1, max(numbers) + 1))
     assert len(rows) == len(re.findall(r"^\| \[", table, re.MULTILINE))
     assert set(rows) == set(sections(PAGES))
 
 
+def test_in_each_group_the_most_severe_come_first():
+    groups = (DOCS / "found.md").read_text(encoding="utf-8").split("\n## ")
+    found = [severities(group) for group in groups if severities(group)]
+    assert len(found) > 10
+    assert found == [sorted(each) for each in found]
+
+
 def test_each_section_has_a_repro_and_a_report():
-    found = sections(PAGES).items()
-    assert {key: lacking for key, text in found if (lacking := incomplete(text, f"docs/found/{key[1]}" in ALONE))} == {}
+    assert {key: lacking for key, text in sections(PAGES).items() if (lacking := incomplete(text))} == {}
 
 
 def test_the_pages_are_short():
@@ -69,6 +77,14 @@ def test_what_is_missing_is_told():
     page = "# A page\n\n## 1. a.b: c\n\n```python\n```\n\n**Report**, not sent.\n\n- Title: x.\n- Repro:\n"
     (((number, name, place), text),) = sections({"x.md": page}).items()
     assert (number, name, place) == (1, "x.md", "1-ab-c")
-    assert incomplete(text, False) == ["Repro", "Actual", "Expected", "Likely cause", "Suggestion", "Versions"]
-    assert incomplete(text, True)[-1] == "Documentation"
-    assert linked("| [1](found/x.md#1-ab-c) | y |") == [(1, "x.md", "1-ab-c")]
+    assert incomplete(text) == [
+        "Repro",
+        "Actual",
+        "Expected",
+        "Documentation",
+        "Likely cause",
+        "Suggestion",
+        "Versions",
+    ]
+    assert linked("| [1](found/x.md#1-ab-c) | 2 | y |") == [(1, "x.md", "1-ab-c")]
+    assert severities("| [1](found/x.md#1-ab-c) | 2 | y |") == [(2, 1)]

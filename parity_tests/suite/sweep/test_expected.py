@@ -28,7 +28,7 @@ Sections = Mapping[str, Mapping[str, Sequence[int]]]
 
 def accused_in(page: str) -> dict[int, set[str]]:
     """The frameworks that each row of the table of what was found is of."""
-    rows = re.findall(r"^\| \[(\d+)\]\([^)]*\) \| ([^|]*) \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| \[(\d+)\]\([^)]*\) \| (?:[1-4] \| )?([^|]*) \|", page, re.MULTILINE)
     return {
         int(number): set(re.findall(r"\b(PyTorch|JAX)(?=[ (:,])", of.partition(":")[0] + ":")) for number, of in rows
     }
