@@ -9,6 +9,7 @@ is in none. Nor is anything proved of a trace that computes other numbers than t
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -36,6 +37,8 @@ from parity_tests.harness.trial.trial import Trial
 
 _FIRST_ORDER = ("forward", "vjp", "jvp")  # without which nothing is proved
 _EXAMPLES = 2
+_STEPS = (-1, 1, 2, -2, 3, 4)  # from a size to another one
+_MOST_AXES = 3  # of which sums and products are looked at
 _MAPS = (*_FIRST_ORDER, "vjp_of_vjp", "jvp_of_vjp")
 
 
@@ -76,12 +79,29 @@ def _at_other_sizes(trial: Trial, compared: Sequence[_Compared]) -> Iterator[tup
 
 
 def _other_sizes(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Yield other sizes of the axes: one less and one more by turns, all larger, or that of one axis alone."""
-    yield {axis: n - 1 if i % 2 == 0 and n > 2 else n + 1 for i, (axis, n) in enumerate(sizes.items())}
+    """Yield other sizes of the axes, with other sums, products and so on; all larger; or that of one axis alone."""
+    for steps in sorted(itertools.product(_STEPS[: len(sizes) + 2], repeat=len(sizes)), key=lambda s: sum(map(abs, s))):
+        other = {axis: n + step for (axis, n), step in zip(sizes.items(), steps, strict=True)}
+        if min(other.values()) > 1 and all(map(_differ, _combined(sizes), _combined(other))):
+            yield other
+            break
     yield {axis: n + 1 for axis, n in sizes.items()}
     yield {axis: 2 * n for axis, n in sizes.items()}
     for axis, n in sizes.items():
         yield from ({**sizes, axis: other} for other in (n - 1, n + 1, 2 * n) if other > 1)
+
+
+def _combined(sizes: Mapping[str, int]) -> Iterator[tuple[float, float]]:
+    """What a program may have as a number: the sum and product of some axes, the difference and ratio of two."""
+    for count in range(1, min(len(sizes), _MOST_AXES) + 1):
+        for some in itertools.combinations(sizes.values(), count):
+            yield sum(some), math.prod(some)
+    for one, other in itertools.permutations(sizes.values(), 2):
+        yield one - other, one / other
+
+
+def _differ(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    return one[0] != other[0] and one[1] != other[1]
 
 
 def _also(compared: Sequence[_Compared], elsewhere: Sequence[tuple[Trial, Sequence[_Compared]]]) -> str:

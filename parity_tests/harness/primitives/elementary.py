@@ -59,7 +59,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
 )
 @primitive(
     of_jax.log1p_p,
-    kinds=MONOTONE,
+    kinds=MONOTONE | Kind.ROOT,
     complex=of_complex.logarithm_of_sum,
     value=of_reals(np.log1p),
     exact=mpmath("log1p"),
@@ -133,7 +133,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
 )
 @primitive(
     of_jax.log_p,
-    kinds=MONOTONE,
+    kinds=MONOTONE | Kind.ROOT,
     complex=of_complex.logarithm,
     value=of_floats(np.log),
     exact=mpmath("log"),
@@ -141,7 +141,7 @@ def _hyperbolic(mp: Any, x: Any, f: str) -> Any:
 )
 @primitive(
     "log2",  # of JAX 0.11 and later
-    kinds=MONOTONE,
+    kinds=MONOTONE | Kind.ROOT,
     complex=of_complex.logarithm_to_base_two,
     value=of_floats(np.log2),
     exact=of_numbers(lambda mp, x: mp.log(x) / mp.ln2),

@@ -71,7 +71,7 @@ class Kind(Flag):
     LIMIT = auto()
     """Has a finite limit at an infinity of an operand, which it has there."""
     ROOT = auto()
-    """Homogeneous in the first operand, of a degree that is no integer: it has the sign that a root is given."""
+    """A root or a logarithm: in a field it takes -x for x where only that one is a square."""
     INTEGERS = auto()
     """The result is of integers, whatever the operand is."""
     CONSTANT = auto()

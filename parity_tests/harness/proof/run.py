@@ -18,6 +18,7 @@ from parity_tests.harness.extended.evaluation import Extended, numbers_of
 from parity_tests.harness.language.interpret import interpret
 from parity_tests.harness.language.steps import Step
 from parity_tests.harness.primitives.field.constants import may_be_rounded, recognized
+from parity_tests.harness.primitives.field.functions import whole_quotients
 from parity_tests.harness.primitives.field.numbers import Unmodelled
 from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.primitives.registry import Kind, has, record_of
@@ -52,6 +53,7 @@ class Run(Extended):
         args: its arguments.
         rounded: constants that may be rounded results of another formula.
         steps_taken: the results of each equation, in the order in which they were computed.
+        choices: the branches that were taken, as arrays.
         has_roots: whether there are roots, which may have the other sign in a field.
         largest: the largest finite number among them.
         results: those of the program.
@@ -71,10 +73,15 @@ class Run(Extended):
         self._constants: dict[float, Any] = {}  # the same literals are met at every point of a field
         self.has_roots = False
         self.steps_taken: list[list[np.ndarray]] = []
+        self.choices: list[np.ndarray] = []
         self.largest = mp.zero
         self.args = [numbers_of(mp, x) for x in args]
         with np.errstate(all="ignore"):
             self.results = interpret(program, self.args, self)
+
+    def branches_as(self, other: Run) -> bool:
+        """Whether another run of the program takes the same branches: comparisons, integers, signs, maxima, orders."""
+        return len(self.choices) == len(other.choices) and all(map(np.array_equal, self.choices, other.choices))
 
     def constant(self, x: Any) -> np.ndarray:
         """The numbers that floats stand for; see `constants`."""
@@ -108,7 +115,7 @@ class Run(Extended):
         try:
             results = [np.asarray(y) for y in self._applied(step, operands)]
         except NoRule as error:
-            raise Unmodelled(str(error)) from error
+            raise Unmodelled(f"exact arithmetic has no {error.primitive!r}") from error
         except (NotImplementedError, TypeError, ValueError, ArithmeticError) as error:
             # As mpmath raises for a Bessel function of an infinity, and a record for what it does not take.
             raise Unmodelled(f"the JAX primitive {step.name!r} of such numbers ({first_line(error)})") from error
@@ -119,6 +126,7 @@ class Run(Extended):
                 self.largest = max(self.largest, _largest(y))
         self.has_roots |= has(step.name, Kind.ROOT)
         self.steps_taken.append(results)
+        self.choices += _choices(step, operands, results)
         return results
 
     def _applied(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
@@ -126,6 +134,19 @@ class Run(Extended):
         if record is None or record.run is None:
             return super().apply(step, operands)
         return record.run(self._mp, step.eqn, *operands)
+
+
+def _choices(step: Step, operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What an equation takes from numbers: integers and booleans, a sign, which operand, or the order of entries."""
+    if step.name == "rem":
+        return [whole_quotients(*operands)]
+    if step.name in ("abs", "sign"):
+        return [operands[0] > 0]
+    if step.name in ("max", "min", "clamp"):
+        return [results[0] == x for x in operands]
+    if any(part in step.name for part in ("max", "min", "sort", "top_k")):
+        return [np.argsort(x, axis=None, kind="stable") for x in operands if x.dtype == object]
+    return [y for y in results if y.dtype != object]
 
 
 def _check_dtype(x: Any) -> None:

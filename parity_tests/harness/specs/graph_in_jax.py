@@ -1,14 +1,13 @@
 """An exported graph as a function of JAX arrays: each node by the operator of `jax_ref.aten`, which JAX differentiates.
 
-This is the only place of the harness that knows ATen's operators.
+This is the only place of the harness that knows ATen's operators, but for those of `traced_dtypes`.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,14 +20,18 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.node import map_aggregate, map_arg
+from torch.fx.node import map_arg
 
 from jax_ref import aten
 from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
-from parity_tests.harness.numbers.conversion import to_numpy
-from parity_tests.harness.numbers.short_constants import meant
 from parity_tests.harness.specs.exported import LINE, decompositions
+from parity_tests.harness.specs.traced_dtypes import (
+    check_casts,
+    compute_short_constants,
+    is_inexact,
+    put_constants_meant,
+)
 
 _WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
 _NO_NUMBERS = ("condition", "mask", "index", "indices")  # arguments that stay integers, or booleans
@@ -122,49 +125,17 @@ def in_jax(
     module = make_fx(functional, decomposition_table=table)(*tensors)
     _drop_writes_to_inputs(module)
     module.graph.eliminate_dead_code()
+    compute_short_constants(module)
     graph = _Graph(module, np.dtype(np.float64), detaches=True, functions=functions_of(module, tensors))
     dtypes = {x.dtype for x in tensors if x.is_floating_point()}
-    _check_casts(module, dtypes)
+    check_casts(module, dtypes)
     if dtypes - {torch.float64}:
-        _put_constants_meant(module, dtypes)
+        put_constants_meant(module, dtypes)
     arrays = [graph.array(x) for x in tensors]
     try:
         return jax.make_jaxpr(lambda *inputs: graph.run(inputs))(*arrays)
     except TypeError as error:  # what an operator of PyTorch keeps for its own backward may be another array in JAX
         raise CannotConvert(first_line(error)) from error
-
-
-def _check_casts(module: GraphModule, dtypes: Collection[torch.dtype]) -> None:
-    """Raise CannotConvert if numbers are cast to a dtype that is no input's, nor a wider one: they are not the same."""
-    least = min((dtype.itemsize for dtype in dtypes), default=0)
-    for node in module.graph.nodes:
-        of = [found.dtype for x in (node, *node.all_input_nodes) if _is_inexact(found := x.meta.get("val"))]
-        if len(of) > 1 and of[0] not in dtypes and of[0].itemsize <= least and {*of[1:]} != {of[0]}:
-            name = str(of[0]).removeprefix("torch.")
-            raise CannotConvert(f"a cast to {name}, which no input has, is not modelled")
-
-
-def _put_constants_meant(module: GraphModule, dtypes: Collection[torch.dtype]) -> None:
-    """Put the numbers in the place of constants that are rounded, as PyTorch rounds an epsilon of rms_norm to float32.
-
-    Raises:
-        CannotConvert: it cannot be told from which number.
-    """
-
-    formats = [str(dtype).removeprefix("torch.") for dtype in {*dtypes, torch.float32}]
-
-    def number(x: Any) -> Any:
-        for dtype in formats if isinstance(x, float) and math.isfinite(x) else ():
-            if torch.tensor(x, dtype=getattr(torch, dtype)).double().item() == x:
-                x = float(meant(np.array(x), dtype))
-        return x
-
-    for node in module.graph.nodes:
-        node.args, node.kwargs = map_aggregate(node.args, number), map_aggregate(node.kwargs, number)
-        x = getattr(module, node.target) if node.op == "get_attr" else None
-        if isinstance(x, torch.Tensor) and x.is_floating_point():
-            dtype = str(x.dtype).removeprefix("torch.")
-            setattr(module, node.target, torch.from_numpy(meant(to_numpy(x), dtype)))
 
 
 def _drop_writes_to_inputs(module: GraphModule) -> None:
@@ -191,7 +162,7 @@ def depends_on_inputs(program: ExportedProgram) -> bool:
     inputs = {spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT}
     reached: set[Node] = set()
     for node in program.graph.nodes:
-        is_input = node.op == "placeholder" and node.name in inputs and _is_inexact(node.meta["val"])
+        is_input = node.op == "placeholder" and node.name in inputs and is_inexact(node.meta["val"])
         if is_input or (node.target not in _DETACHING and reached & {*node.all_input_nodes}):
             reached.add(node)
     return any(node.op == "output" for node in reached)
@@ -208,7 +179,7 @@ def only_detached(program: ExportedProgram) -> set[int]:
         if node.op == "output" or any(user in reaching for user in users):
             reaching.add(node)
         if any(user.op == "output" or (user in differentiated and user.target not in _DETACHING) for user in users):
-            differentiated |= {node} if any(map(_is_inexact, jax.tree.leaves(node.meta.get("val")))) else set()
+            differentiated |= {node} if any(map(is_inexact, jax.tree.leaves(node.meta.get("val")))) else set()
         if any(user in behind or (user in reaching and user.target in _DETACHING) for user in users):
             behind.add(node)
     kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
@@ -224,15 +195,9 @@ def detaches(program: ExportedProgram) -> bool:
 
 def _real_dtype(inputs: Sequence[jax.Array]) -> np.dtype:
     for x in inputs:
-        if _is_inexact(x):
+        if is_inexact(x):
             return np.dtype(jnp.finfo(x.dtype).dtype)  # of a complex one, that of its parts
     return np.dtype(jax.dtypes.canonicalize_dtype(np.float64))
-
-
-def _is_inexact(x: Any) -> bool:
-    if isinstance(x, torch.Tensor):
-        return x.is_floating_point() or x.is_complex()
-    return hasattr(x, "dtype") and bool(jnp.issubdtype(x.dtype, jnp.inexact))
 
 
 class _Graph:
@@ -285,7 +250,7 @@ class _Graph:
         if not node.target._schema.returns:
             return None  # an assertion about shapes or dtypes
         self._check_shape(node)
-        if node.target in _FILLED and _is_inexact(node.meta.get("val")):
+        if node.target in _FILLED and is_inexact(node.meta.get("val")):
             return jnp.full(node.meta["val"].shape, _FILLED[node.target], self._dtype(node.meta["val"].dtype))
         if node.target in _FILLED and all(user in self._functions for user in node.users):
             return jnp.zeros(node.meta["val"].shape, self._dtype(node.meta["val"].dtype))  # none of them reads it
@@ -339,7 +304,7 @@ class _Graph:
             made = not any(isinstance(x, jax.Array | np.ndarray) for x in jax.tree.leaves(named))
             if made or named.get("dtype") is not None:
                 named["dtype"] = result.dtype
-        elif _is_inexact(result) and not any(map(_is_inexact, jax.tree.leaves(named))):
+        elif is_inexact(result) and not any(map(is_inexact, jax.tree.leaves(named))):
             # Of integers alone ATen makes real numbers of its default dtype.
             named = {k: v if k in _NO_NUMBERS else jax.tree.map(self._as_real, v) for k, v in named.items()}
         return {key: self._dtype(value) if isinstance(value, torch.dtype) else value for key, value in named.items()}

@@ -1,0 +1,69 @@
+"""Whether a program of PyTorch reads its numbers: what follows from them in Python is in no trace of it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from parity_tests.harness.exceptions.conversion import CannotConvert
+
+_OF_NUMBERS = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
+_ONE_NUMBER = torch.ops.aten._local_scalar_dense.default  # which the tracer keeps, or refuses
+_METHODS = ("numpy", "tolist")
+_IN_PYTHON = {torch.Tensor.__array__.__code__, torch.Tensor.__repr__.__code__, torch.Tensor.__format__.__code__}
+_OF_PYTORCH = str(Path(torch.__file__).parent)
+
+
+class _Operators(TorchDispatchMode):
+    """Refuses the operators whose results have a shape, or are a value of Python, that follows from numbers."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        of_numbers = any(tag in func.tags for tag in _OF_NUMBERS)
+        if of_numbers and func is not _ONE_NUMBER and not _is_of_integers(func, args):
+            raise CannotConvert(f"the shape or the value of {func.name()} follows from numbers")
+        return func(*args, **(kwargs or {}))
+
+
+def _is_of_integers(func: Any, args: Sequence[Any]) -> bool:
+    """Whether places are given by numbers and not by a mask, so that the shape is known."""
+    indices = args[1] if func.overloadpacket is torch.ops.aten.index else ()
+    given = [x for x in indices if isinstance(x, torch.Tensor)]
+    return bool(given) and all(x.dtype not in (torch.bool, torch.uint8) for x in given)
+
+
+class _Calls:
+    """Notes the methods that give numbers to Python, of whoever is not PyTorch itself: as a profiler, which sees them.
+
+    A mode for functions would not: while gradients are computed there is none.
+    """
+
+    def __init__(self) -> None:
+        self.found: str | None = None
+
+    def __call__(self, frame: FrameType, event: str, called: Any) -> None:
+        by_python = event == "call" and frame.f_code in _IN_PYTHON
+        in_c = event == "c_call" and called.__name__ in _METHODS and isinstance(called.__self__, torch.Tensor)
+        caller = frame.f_back if by_python else frame
+        if (by_python or in_c) and caller is not None and not caller.f_code.co_filename.startswith(_OF_PYTORCH):
+            self.found = self.found or (frame.f_code.co_name if by_python else called.__name__)
+
+
+@contextlib.contextmanager
+def no_numbers_read() -> Iterator[None]:
+    """Raise CannotConvert where Python gets numbers of tensors, or a shape follows from them."""
+    before, calls = sys.getprofile(), _Calls()
+    sys.setprofile(calls)
+    try:
+        with _Operators():
+            yield
+    finally:
+        sys.setprofile(before)
+    if calls.found is not None:
+        raise CannotConvert(f"{calls.found}() gives its numbers to Python, and what follows from them is in no program")
