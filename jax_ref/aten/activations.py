@@ -55,7 +55,8 @@ def gelu(self: ArrayLike, *, approximate: str = "none") -> Array:
     """self Φ(self), with the normal distribution Φ; approximate="tanh": by a tanh."""
     (x,) = floating(self)
     if approximate == "tanh":
-        return 0.5 * x * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+        # (1 + tanh(y)) / 2, of which nothing is left of large negative numbers
+        return x * jax.nn.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
     return 0.5 * x * jsp.erfc(-x * math.sqrt(0.5))
 
 
