@@ -20,13 +20,16 @@ from parity_tests.sweep.comparison import (
     accused_by_both,
     decided,
     differing,
+    differing_values,
+    floor_of,
     is_below_rounding,
     is_extreme,
     is_up_to_the_processor,
+    largest_of,
 )
 from parity_tests.sweep.cotangents import COTANGENTS
 from parity_tests.sweep.holomorphic import holomorphic_slopes
-from parity_tests.sweep.kinks import has_kink, is_limit
+from parity_tests.sweep.kinks import all_together, has_kink, is_limit
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.point_text import in_short
 from parity_tests.sweep.repro import repro
@@ -39,10 +42,12 @@ _FIRST_ORDER = ("vjp", "jvp")
 _NOT_THE_SAME = "the slopes of PyTorch's values are not those of JAX's"
 _OF_THE_REFERENCE = "JAX's is of the reference, jax_ref.aten"
 _OF_VALUES = "differences of PyTorch's values and of JAX's"
+_OF_A_SUM = "by the sum of its entries: the function is smooth where all inputs move together"
 _MOST_WITNESSED = 6  # numbers of a result of which witnesses are asked
 _MOST_WITNESSED_ENTRYWISE = 24
 _AWAY = 2.0**-4  # so far along a path the first derivatives are compared
 _ROUNDING = 2.0**-52  # relative: of an input, to the next number
+_UNEQUAL = 2.0**66  # the size of a tangent beside others: their sum and difference keep no digit of these
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +59,7 @@ class Comparison:
         jax: that of JAX's own function, if there is one, else that of the reference.
         usable: where the values agree and are finite; of an elementwise operator by entry, of others all or none.
         own: JAX's own function.
+        ordinary: False at special points, where a tangent much larger than others would hide a kink.
     """
 
     case: Case
@@ -62,6 +68,7 @@ class Comparison:
     entrywise: bool
     usable: np.ndarray
     own: Callable[..., Any] | None = None
+    ordinary: bool = True
     programs: dict[str, core.ClosedJaxpr | None] = field(default_factory=dict)
 
     @classmethod
@@ -71,7 +78,7 @@ class Comparison:
 
     def at(self, case: Case, pytorch: Side) -> Comparison:
         """Return the comparison for another case, of which only the inputs differ, and perhaps their shapes."""
-        return self._of(case, pytorch, self.jax, self.entrywise, self.own)
+        return replace(self._of(case, pytorch, self.jax, self.entrywise, self.own), ordinary=False)
 
     @classmethod
     def _of(cls, case: Case, pytorch: Side, side: Side, entrywise: bool, own: Callable[..., Any] | None) -> Comparison:
@@ -79,8 +86,8 @@ class Comparison:
         given = [case.call.results[i] for i in case.results.values()]
         if [y.shape for y in found] != [y.shape for y in given]:
             return cls(case, pytorch, side, False, np.zeros((), bool))
-        floor = _floor(list(case.inputs.values())) if entrywise else None
-        differs = [_differing_values(a, b, floor) for a, b in zip(given, found, strict=True)]
+        floor = floor_of(list(case.inputs.values())) if entrywise else None
+        differs = [differing_values(a, b, floor) for a, b in zip(given, found, strict=True)]
         if entrywise:
             return cls(case, pytorch, side, True, ~differs[0], own)
         return cls(case, pytorch, side, False, np.asarray(not any(d.any() for d in differs)), own)
@@ -112,6 +119,10 @@ class Comparison:
                 if all(y.ndim for y in results):
                     bars = [cotangent.of(y, rng) for y in results]
                     self._compare(mode, [*self.case.inputs.values(), *bars], tallies)
+        given, count = self.case.arguments(mode), len(self.case.inputs)
+        unequal = mode == "jvp" and count > 1 and self.entrywise and self.ordinary
+        for i in range(count) if unequal else ():
+            self._compare(mode, [x * _UNEQUAL if k == count + i else x for k, x in enumerate(given)], tallies)
 
     def _compare(self, mode: str, given: Sequence[np.ndarray | torch.Tensor], tallies: dict[str, Tally]) -> None:
         """Compare a mode at arguments, some of which may be tensors, for the sake of how they lie in memory."""
@@ -149,7 +160,7 @@ class Comparison:
         if self.entrywise:
             return 0.0
         mixed = [x * rng.choice([-1.0, 1.0], x.shape) for x in arguments[count:]]
-        return _largest(self.jax(mode, [*arguments[:count], *mixed])[index])
+        return largest_of(self.jax(mode, [*arguments[:count], *mixed])[index])
 
     def _below(self, mode: str, arguments: Arrays) -> tuple[np.ndarray, np.ndarray]:
         """Where both sides agree on the map that a mode differentiates and it is finite; and its largest number.
@@ -162,8 +173,8 @@ class Comparison:
         sizes = [np.abs(np.where(np.isfinite(y), y, 0)) for y in others]
         level = np.max(sizes, axis=0) if self.entrywise else np.max([y.max(initial=0) for y in sizes], initial=0)
         pairs = zip(others if base == "forward" else self.pytorch(base, given), others, strict=True)
-        floor = _floor(given) if self.entrywise else None
-        bad = [_differing_values(a, b, floor) | ~np.isfinite(b) for a, b in pairs]
+        floor = floor_of(given) if self.entrywise else None
+        bad = [differing_values(a, b, floor) | ~np.isfinite(b) for a, b in pairs]
         return (~np.any(bad, axis=0) if self.entrywise else np.asarray(not any(d.any() for d in bad))), level
 
     def _differing(self, mode: str, p: np.ndarray, j: np.ndarray, level: np.ndarray) -> np.ndarray:
@@ -216,10 +227,10 @@ class Comparison:
         case = self.case
         if self.entrywise:
             case, arguments, here = self._single, [x[place].reshape(1) for x in arguments], (0,)
-            largest = max(_largest(j[place]), float(level[place]))
+            largest = max(largest_of(j[place]), float(level[place]))
         else:
             here = place
-            largest = max(_largest(j), float(level))
+            largest = max(largest_of(j), float(level))
         worst, reason, slope = Verdict.AGREES, "", None
         at = (mode, arguments, index, here, p[place], j[place])
         if not all(np.isfinite(x).all() for x in arguments):
@@ -232,6 +243,8 @@ class Comparison:
             # Of an elementwise operator of one number both slopes were asked
             if verdict.is_wrong and not (self.entrywise and len(self.case.inputs) == 1):
                 verdict, why = self._chosen(verdict, mode, arguments, path, (index, here), (p[place], j[place]))
+            if verdict is Verdict.CONVENTION and mode == "vjp" and not self.entrywise and p.dtype.kind == "f":
+                verdict, why, slopes = self._of_all_together(mode, path, (p, j), (verdict, why, slopes))
             if verdict.is_wrong and self.entrywise and self._is_of_a_choice(mode, path):
                 verdict, why = Verdict.CONVENTION, "what is differentiated has a kink that a zero hides"
             numbers = [float(part(y[place])) / path.scale for y in (p, j)]
@@ -338,6 +351,18 @@ class Comparison:
             return verdict, ""
         return (Verdict.WRONG_IN_JAX if right[0] else Verdict.WRONG_IN_PYTORCH), ""
 
+    def _of_all_together(
+        self, mode: str, path: Path, gradients: tuple[np.ndarray, np.ndarray], otherwise: tuple[Verdict, str, Slopes]
+    ) -> tuple[Verdict, str, Slopes]:
+        """The verdict at a kink that is none where all entries move together: by the sums of the gradients."""
+        slopes = all_together(self.jax, self.case, mode, path)
+        if slopes is None:
+            return otherwise
+        p, j = (float(np.sum(x)) for x in gradients)
+        sizes = [float(np.abs(x).sum()) for x in gradients if np.isfinite(x).all()]
+        verdict, _ = decided(p, j, slopes, max(sizes, default=0.0), path.scale, HALF_OF_THE_DIGITS, is_first=True)
+        return (verdict, _OF_A_SUM, slopes) if verdict.is_wrong else otherwise
+
     def _is_of_a_choice(self, mode: str, path: Path) -> bool:
         """Whether the first derivatives that are differentiated differ along the path, and only by convention.
 
@@ -352,7 +377,7 @@ class Comparison:
             if differing(a, b, HALF_OF_THE_DIGITS, 0.0).any():
                 which, part = paths(self._single, base, moved, index, (0,)), (np.real, np.imag)
                 for along, of in zip(which, part, strict=False):
-                    verdicts.add(self._ruling(base, along, float(of(a[0])), float(of(b[0])), _largest(b))[1])
+                    verdicts.add(self._ruling(base, along, float(of(a[0])), float(of(b[0])), largest_of(b))[1])
         return Verdict.CONVENTION in verdicts and verdicts <= {Verdict.CONVENTION, Verdict.AGREES}
 
     @functools.cached_property
@@ -367,29 +392,6 @@ class Comparison:
 
 def _are_equal(found: Arrays, again: Arrays) -> bool:
     return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, again, strict=True))
-
-
-def _largest(x: np.ndarray) -> float:
-    """The size of the largest finite number."""
-    return float(np.abs(np.where(np.isfinite(x), x, 0)).max(initial=0))
-
-
-def _floor(arguments: Sequence[np.ndarray]) -> np.ndarray:
-    """Return how far two values of an elementwise map may differ at each place.
-
-    It is most of the digits of the smallest argument that is not 0. Values in a tail may differ, as those of gelu do.
-    Neither other places nor a large number in another argument count: next to 1e77 any root were rounding.
-    """
-    sizes = [np.where(np.isfinite(x) & (x != 0), np.abs(x), np.inf) for x in arguments]
-    least = np.min(sizes, axis=0)
-    return MOST_OF_THE_DIGITS * np.where(np.isfinite(least), least, 0)
-
-
-def _differing_values(found: np.ndarray, other: np.ndarray, floor: np.ndarray | None) -> np.ndarray:
-    """Where two values differ, or two derivatives that are differentiated again; `floor` of what is elementwise."""
-    if floor is not None:
-        return differing(found, other, HALF_OF_THE_DIGITS, 0.0, floor)
-    return differing(found, other, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS)
 
 
 def shortened(error: Exception) -> str:

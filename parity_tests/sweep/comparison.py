@@ -37,6 +37,29 @@ def differing(
         return ~(near | (found == other) | (np.isnan(found) & np.isnan(other)))
 
 
+def largest_of(x: np.ndarray) -> float:
+    """The size of the largest finite number."""
+    return float(np.abs(np.where(np.isfinite(x), x, 0)).max(initial=0))
+
+
+def floor_of(arguments: Sequence[np.ndarray]) -> np.ndarray:
+    """Return how far two values of an elementwise map may differ at each place.
+
+    It is most of the digits of the smallest argument that is not 0. Values in a tail may differ, as those of gelu do.
+    Neither other places nor a large number in another argument count: next to 1e77 any root were rounding.
+    """
+    sizes = [np.where(np.isfinite(x) & (x != 0), np.abs(x), np.inf) for x in arguments]
+    least = np.min(sizes, axis=0)
+    return MOST_OF_THE_DIGITS * np.where(np.isfinite(least), least, 0)
+
+
+def differing_values(found: np.ndarray, other: np.ndarray, floor: np.ndarray | None) -> np.ndarray:
+    """Where two values differ, or two derivatives that are differentiated again; `floor` of what is elementwise."""
+    if floor is not None:
+        return differing(found, other, HALF_OF_THE_DIGITS, 0.0, floor)
+    return differing(found, other, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS)
+
+
 def is_extreme(x: np.ndarray) -> np.ndarray:
     """Return where the square of a number that is not 0 overflows or vanishes, or almost."""
     size = np.abs(x)

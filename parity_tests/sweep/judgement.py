@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import jax
 
 from parity_tests.sweep.batching import judge_batched
-from parity_tests.sweep.calls import calls_of
 from parity_tests.sweep.cases import Case, NoReference, Side, case_of
 from parity_tests.sweep.compared_case import REFUSALS, Comparison, shortened
 from parity_tests.sweep.decompositions import NONE, decompositions, judge_decompositions
@@ -22,6 +21,7 @@ from parity_tests.sweep.norm_calls import norm_calls
 from parity_tests.sweep.recorded_calls import RecordedCall
 from parity_tests.sweep.special_calls import special_calls
 from parity_tests.sweep.tallies import Tally, names_of
+from parity_tests.sweep.varied_calls import judged_calls
 from torch_impl.derivatives import Entry, lookup
 
 Tallies = dict[tuple[str, str], Tally]  # by mode, and what they are of
@@ -58,7 +58,7 @@ def judge_entry(
     modes: Sequence[str],
     dtypes: Sequence[str],
     pytorch: Callable[[Case], Side] = _by_autograd,
-    calls: Calls = calls_of,
+    calls: Calls = judged_calls,
     special: Special = special_calls,
     norms: Calls = norm_calls,
 ) -> list[Line]:
@@ -153,7 +153,7 @@ def _judge(
         try:
             comparison = Comparison.of(case, pytorch(case), own(case))
             comparison.judge(modes, of_modes)
-            for other in special_cases(case, special) if number == 0 else ():
+            for other in special_cases(case, special) if number in _at_special_points(every) else ():
                 comparison.at(other, pytorch(other)).judge(modes, of_modes)
         except REFUSALS as error:
             for tally in of_modes.values():
@@ -163,6 +163,12 @@ def _judge(
             verdict, reason, finding = tally.zero()  # that two agree on zero everywhere shows little
             if verdict is Verdict.WRONG_IN_BOTH:
                 tally.found(verdict, reason, finding)
+
+
+def _at_special_points(cases: Sequence[Case]) -> list[int]:
+    """The numbers of the cases that are judged at special points: the first one of each name among the arguments."""
+    names = [tuple(value for value in case.call.arguments.values() if isinstance(value, str)) for case in cases]
+    return [names.index(each) for each in dict.fromkeys(names)]
 
 
 def _judge_low(dtype: str, cases: Sequence[Case], special: Special, modes: Sequence[str], tallies: Tallies) -> None:

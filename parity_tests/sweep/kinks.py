@@ -48,6 +48,17 @@ def has_kink(side: Side, case: Case, mode: str, path: Path) -> bool:
     return False
 
 
+def all_together(side: Side, case: Case, mode: str, path: Path) -> Slopes | None:
+    """Return the slope along which all entries of the input move by as much; None if there is a kink along that, too.
+
+    Of equal numbers the largest moves then as each of them does, and so does the largest of their differences from
+    others: whatever a framework chooses there, the sum of its derivatives is this slope.
+    """
+    ones = [np.ones_like(d) if d.any() else d for d in path.direction]
+    slopes = slopes_by(side, case, mode, dataclasses.replace(path, direction=ones), "all entries of the input together")
+    return slopes if slopes.known and slopes.smooth else None
+
+
 def is_limit(
     side: Side, values: Side, case: Case, mode: str, arguments: Arrays, which: tuple[int, tuple[int, ...]], number: Any
 ) -> bool:

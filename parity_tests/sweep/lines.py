@@ -12,6 +12,7 @@ THIRD_ORDER = "vjp_of_vjp_of_vjp"  # by default of these only:
 NORMS = (
     *("dist", "norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype", "renorm"),
     *("linalg_vector_norm", "_pdist_forward", "_cdist_forward", "_euclidean_dist", "_foreach_norm.Scalar"),
+    *("native_layer_norm", "native_batch_norm"),
 )
 BATCHED = "vmap_of_vjp"  # PyTorch's batching rules against PyTorch, one example after the other
 DECOMPOSITION = "decomposition"  # PyTorch's decompositions of the operators that its backward calls against these

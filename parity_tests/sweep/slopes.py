@@ -173,8 +173,15 @@ def extended_slopes(mp: Any, along: Callable[[Any], Any], size: float) -> Slopes
         along: the function.
         size: of what it moves; steps are relative to it.
     """
-    witness = f"differences in {_BITS} bits"
-    with mp.workprec(_BITS + _bits_between(mp, along, size)):
+    found = _with_bits(mp, along, size, _BITS + _bits_between(mp, along, size))
+    if found.behind == 0 and found.ahead == 0:  # as of 1 + tanh(x) at -300, of which nothing is left in so few bits
+        return _with_bits(mp, along, size, _BITS + _MOST_BITS)
+    return found
+
+
+def _with_bits(mp: Any, along: Callable[[Any], Any], size: float, bits: int) -> Slopes:
+    witness = f"differences in {bits} bits"
+    with mp.workprec(bits):
         step, middle = mp.ldexp(mp.mpf(size), -_STEP_BITS), along(mp.mpf(0))
         if not mp.isfinite(middle):
             return Slopes(math.nan, math.nan, math.inf, witness)

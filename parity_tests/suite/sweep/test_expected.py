@@ -81,6 +81,19 @@ def test_each_accusation_is_confirmed_by_a_section_whose_witness_ci_runs():
     assert unconfirmed(read_lines(FILE)[0], found["of"], accused) == []
 
 
+def test_each_entry_is_found_by_the_sweep_or_says_why_not():
+    """Every entry about PyTorch or JAX: as wrong, as another line that is no agreement, or with the reason."""
+    found = json.loads(SECTIONS.read_text(encoding="utf-8"))
+    lines = {" ".join(line.key): line.verdict for line in read_lines(FILE)[0]}
+    wrong = {number for modes in found["of"].values() for numbers in modes.values() for number in numbers}
+    told, elsewhere = {int(n) for n in found["told"]}, [n for of in found["elsewhere"].values() for n in of]
+    every = {number for number, frameworks in accused_in(FOUND.read_text(encoding="utf-8")).items() if frameworks}
+    assert wrong | told | set(elsewhere) == every
+    assert len(wrong) + len(told) + len(elsewhere) == len(every)
+    verdicts = {lines[line] for line in found["told"].values()}
+    assert verdicts <= {Verdict.LOSES_DIGITS, Verdict.OVERFLOWS, Verdict.CONVENTION}
+
+
 def test_an_accusation_without_a_section_is_told():
     line = Line("tanh", "vjp", "self", "float64", Verdict.WRONG_IN_PYTORCH)
     accused = accused_in("| [7](found/x.md#7-y) | PyTorch: y | z |\n| [8](found/x.md#8-y) | PyTorch, JAX: y | z |\n")
