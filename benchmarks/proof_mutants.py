@@ -1,9 +1,9 @@
 """Tries to prove wrong formulas: `python -m benchmarks.proof_mutants [OPERATOR ...]`.
 
 Each text of the installed derivatives.yaml is changed in every way of `parity_tests.sweep.formula_mutants`, one at a
-time, and judged by the check `proof` at the inputs of `benchmarks.proofs`, in a child process, which some crash. One
-that is PROVED must be right at these inputs; the page names each, with what the sweep found at all of its calls
-(`results/sweep_mutants.json`). Without OPERATOR those run that have no result with the installed versions.
+time, and judged by the check `proof` at the inputs of `benchmarks.proofs`, in a child process: some crash it, and one
+never ends. One that is PROVED must be right at these inputs; the page names each, with what the sweep found at all of
+its calls (`results/sweep_mutants.json`). Without OPERATOR those run that have no result with the installed versions.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +22,7 @@ from typing import Annotated, Any
 import jax
 import torch
 import typer
+from pebble import ProcessExpired, ProcessPool
 
 from benchmarks.campaign import RESULTS, Campaign, Stamped, stamp, table, versions
 from benchmarks.proofs import NO_CASE, PROVED, formulas, judged
@@ -33,7 +32,8 @@ from parity_tests.sweep.formula_cases import NoCase
 from parity_tests.sweep.formula_mutants import planted
 from torch_impl.derivatives import Entry
 
-CRASH = "CRASH"
+CRASH, NO_END = "CRASH", "NO END"
+_LONGEST = 300  # seconds for a mistake: PyTorch's polygamma does not return at some numbers
 _ACCUSED = (str(Verdict.MISMATCH), str(Verdict.ERROR), str(Verdict.UNRESOLVED))
 
 
@@ -44,7 +44,7 @@ class Outcome(Stamped):
     Attributes:
         seconds: by the clock.
         verdicts: the number of mistakes by verdict: of the first input with one that accuses, else PROVED if there is
-            one, else SKIPPED or NO CASE; CRASH if the process has ended.
+            one, else SKIPPED or NO CASE; CRASH if the process has ended, NO END if it does not.
         proved: those that are PROVED at some input, and accused at none: the mistake, the input, and what the sweep
             found at all of its calls.
     """
@@ -89,10 +89,11 @@ def _tell(name: str, outcome: Outcome) -> None:
 
 
 class Child:
-    """A process that judges, in whose place another one comes when it has crashed."""
+    """A process that judges, in whose place another one comes when it has crashed, or takes too long."""
 
     def __init__(self) -> None:
-        self._pool: ProcessPoolExecutor | None = None
+        # A fork of a process in which JAX runs may hang
+        self._pool = ProcessPool(1, initializer=_start, context=multiprocessing.get_context("spawn"))
 
     def __enter__(self) -> Child:
         """Itself; the process starts when it is needed."""
@@ -100,9 +101,8 @@ class Child:
 
     def __exit__(self, *exception: object) -> None:
         """End the process."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+        self._pool.stop()
+        self._pool.join()
 
     def mistakes(self, name: str, entry: Entry) -> Outcome:
         """Judge each mistake that can be planted in an entry."""
@@ -118,14 +118,12 @@ class Child:
         return Outcome(*stamp(), round(time.monotonic() - start, 1), dict(verdicts), proved)
 
     def _judged(self, name: str, i: int) -> tuple[str, str]:
-        if self._pool is None:
-            # A fork of a process in which JAX runs may hang
-            self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), initializer=_start)
         try:
-            return self._pool.submit(judge_mistake, name, i).result()
-        except BrokenProcessPool:
-            self.__exit__()
+            return self._pool.schedule(judge_mistake, args=[name, i], timeout=_LONGEST).result()
+        except ProcessExpired:
             return CRASH, ""
+        except TimeoutError:
+            return NO_END, ""
 
 
 def _start() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -31,16 +32,19 @@ def test_what_is_right_at_its_inputs_is_proved_and_told() -> None:
     assert all("result" in one["mistake"] or "{0}" in one["mistake"] for one in found.proved)
 
 
-def _crashing(name: str, i: int) -> tuple[str, str]:
-    if i == 1:
+def _at_its_end(name: str, i: int) -> tuple[str, str]:
+    if i == 0:
         os.kill(os.getpid(), signal.SIGKILL)
+    while i == 1:
+        time.sleep(1)
     return "MISMATCH", ""
 
 
 @pytest.mark.slow
-def test_one_that_crashes_costs_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proof_mutants, "judge_mistake", _crashing)
-    assert mistakes("elu").verdicts == {"MISMATCH": 2, "CRASH": 1}
+def test_one_that_crashes_and_one_that_never_ends_cost_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof_mutants, "judge_mistake", _at_its_end)
+    monkeypatch.setattr(proof_mutants, "_LONGEST", 20)
+    assert mistakes("elu").verdicts == {"CRASH": 1, "NO END": 1, "MISMATCH": 1}
 
 
 def test_the_page_counts_what_the_sweep_convicts_elsewhere() -> None:
