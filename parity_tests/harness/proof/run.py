@@ -55,6 +55,7 @@ class Run(Extended):
         steps_taken: the results of each equation, in the order in which they were computed.
         choices: the branches that were taken, as arrays.
         has_roots: whether there are roots, which may have the other sign in a field.
+        has_tails: whether there are functions, as exp, of which a term may vanish beside all others.
         largest: the largest finite number among them.
         results: those of the program.
     """
@@ -71,7 +72,7 @@ class Run(Extended):
             _check_dtype(x.aval)
         self.rounded = set[float]()
         self._constants: dict[float, Any] = {}  # the same literals are met at every point of a field
-        self.has_roots = False
+        self.has_roots = self.has_tails = False
         self.steps_taken: list[list[np.ndarray]] = []
         self.choices: list[np.ndarray] = []
         self.largest = mp.zero
@@ -125,6 +126,7 @@ class Run(Extended):
             if y.dtype == object and y.size:
                 self.largest = max(self.largest, _largest(y))
         self.has_roots |= has(step.name, Kind.ROOT)
+        self.has_tails |= has(step.name, Kind.ROOT) or (has(step.name, Kind.MONOTONE) and has(step.name, Kind.LIMIT))
         self.steps_taken.append(results)
         self.choices += _choices(step, operands, results)
         return results
