@@ -68,7 +68,7 @@ def _switched(first: RecordedCall, chosen: Sequence[RecordedCall]) -> Made:
 
 
 def _value(call: RecordedCall, argument: Any) -> Any:
-    """What an option is in a call; None if it is no option."""
+    """The value of an option in a call; None if it is no option."""
     if "bool" not in str(argument.type) or "List" in str(argument.type):
         return None
     return call.arguments.get(argument.name, argument.default_value)

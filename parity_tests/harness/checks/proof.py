@@ -92,7 +92,7 @@ def _other_sizes(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
 
 
 def _combined(sizes: Mapping[str, int]) -> Iterator[tuple[float, float]]:
-    """What a program may have as a number: the sum and product of some axes, the difference and ratio of two."""
+    """Sums and products of some axes, differences and ratios of two: a program may have one written out."""
     for count in range(1, min(len(sizes), _MOST_AXES) + 1):
         for some in itertools.combinations(sizes.values(), count):
             yield sum(some), math.prod(some)

@@ -139,7 +139,7 @@ class Run(Extended):
 
 
 def _choices(step: Step, operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What an equation takes from numbers: integers and booleans, a sign, which operand, or the order of entries."""
+    """The choices of an equation by numbers: integers and booleans, a sign, which operand, or the order of entries."""
     if step.name == "rem":
         return [whole_quotients(*operands)]
     if step.name in ("abs", "sign"):

@@ -43,7 +43,7 @@ PRIMITIVES = {
         regularized_incomplete_beta select_and_gather_add select_and_scatter_add shift_left shift_right_arithmetic
         shift_right_logical stack svd tile top_k unstack xor zeta""",
 }
-HAVE_ROOTS = "cbrt cholesky pow rsqrt sqrt"
+HAVE_ROOTS = "cbrt cholesky log log1p log2 pow rsqrt sqrt"
 ARE_INTEGERS = "ceil floor round sign"
 IN_A_RUN = "cholesky lu triangular_solve"
 # In other number systems they need no rule: the numbers are where the places say.
