@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from parity_tests.harness.report.atomic_file import write_text
-from parity_tests.sweep.lines import Verdict
+from parity_tests.sweep.lines import Line, Verdict
 from parity_tests.sweep.results_file import Results, read_results
 
 RESULTS = Path(__file__).parent / "results" / "sweep.json"
@@ -23,6 +23,23 @@ _SILENT = (Verdict.AGREES, Verdict.UNREACHED)
 def reached(results: Results) -> int:
     """How many operators have a verdict other than "cannot be reached"."""
     return sum(any(line.verdict is not Verdict.UNREACHED for line in lines) for lines in results.lines.values())
+
+
+_WHY = (  # a part of the reason, and the kind
+    ("no call reaches it", "no call of it has such numbers: {dtype}"),
+    ("forward AD", "PyTorch has no forward mode of it"),
+    ("has not implemented", "PyTorch has no formula"),
+    ("Refused", "PyTorch raises another error"),
+    ("saved statistics", "its formulas take saved statistics for functions of another input"),
+    ("by definition", "it has no derivative by definition"),
+    ("declares the derivatives", "PyTorch declares derivatives that its values do not have"),
+    ("", "other reasons: a reference that there is not, a case of its own"),
+)
+
+
+def why_unreached(line: Line) -> str:
+    """The kind of reason of a derivative that cannot be reached."""
+    return next(kind for part, kind in _WHY if part in line.reason).format(dtype=line.dtype)
 
 
 def data(results: Results) -> str:
@@ -58,6 +75,14 @@ def page(results: Results, note: str = "") -> str:
         "|---|---|---|",
         *(f"| {v} | {count[v]} | {having[v]} |" for v in Verdict if v is not Verdict.UNREACHED and v not in TOLD),
         *(f"| {v} | {count[v]} | {having[v]} |" for v in (Verdict.UNDECIDED, *TOLD[:3], Verdict.UNREACHED)),
+    ]
+    why = Counter(why_unreached(line) for line in lines if line.verdict is Verdict.UNREACHED)
+    text += ["", "| cannot be reached, since | derivatives |", "|---|---|"]
+    text += [f"| {kind} | {number} |" for kind, number in why.most_common()]
+    undecided = sum(str(Verdict.UNDECIDED) in line.reason for line in lines if line.verdict is Verdict.OVERFLOWS)
+    text += [
+        "",
+        f'Of those that differ at numbers beyond squares only ("overflows") no witness can tell of {undecided}.',
     ]
     for verdict in TOLD:
         text += ["", f"## {str(verdict).capitalize().replace('jax', 'JAX').replace('pytorch', 'PyTorch')}", ""]

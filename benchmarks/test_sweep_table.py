@@ -30,6 +30,7 @@ def test_the_page_counts_verdicts_and_names_who_is_wrong():
     assert "| agrees | 2 | 2 |" in text
     assert "## Wrong in JAX\n\n| operator | modes |\n|---|---|\n| `hypot` | vjp_of_vjp |\n" in text
     assert "## Wrong in PyTorch\n\nNone.\n" in text
+    assert "| no call of it has such numbers: float64 | 1 |" in text
 
 
 def test_the_data_have_what_differs_only():
