@@ -49,10 +49,11 @@ def compute_short_constants(module: GraphModule) -> None:
     for node in [*module.graph.nodes]:
         if node.op == "get_attr":
             known[node] = getattr(module, node.target)
-        draws = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
         of_a_shape = node.target in _OF_A_SHAPE
-        if node.op != "call_function" or draws or not (of_a_shape or {*node.all_input_nodes} <= known.keys()):
+        if node.op != "call_function" or not (of_a_shape or {*node.all_input_nodes} <= known.keys()):
             continue
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) or "empty" in str(node.target):
+            continue  # random numbers, or none yet
         given = {x: known.get(x, _zeros(x) if of_a_shape else None) for x in node.all_input_nodes}
         known[node] = node.target(*map_arg(node.args, given.get), **map_arg(node.kwargs, given.get))
         if isinstance(x := known[node], torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64:
