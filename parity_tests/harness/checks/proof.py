@@ -254,9 +254,10 @@ def _where(trial: Trial, also: str = "") -> str:
 
 
 def _difference(trial: Trial, compared: _Compared, found: Sameness) -> str:
+    slots = trial.oracle.map(compared.name).results
     entries = [
-        f"{int(differs.sum())} of {differs.size} entries of {slot.label}"
-        for slot, differs in zip(trial.oracle.map(compared.name).results, found.differs, strict=True)
+        f"{int(differs.sum())} of {differs.size} entries of {slot.label}" + (f", {ratio} times it" if ratio else "")
+        for slot, differs, ratio in zip(slots, found.differs, found.ratios, strict=True)
         if differs.any()
     ]
     by_numbers = f"in 300 digits, which {trial.precision.name} may not show; the other checks judge it by numbers"

@@ -7,6 +7,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from parity_tests.harness.primitives.field.constants import Constant
 from parity_tests.harness.primitives.field.fields import NoInverse, primes
 from parity_tests.harness.primitives.field.numbers import Model, Number, Operand, Unmodelled, is_finite
 from parity_tests.harness.proof.domain import Fields
-from parity_tests.harness.proof.run import Run, context, differences
+from parity_tests.harness.proof.run import Run, context, differences, ratios
 
 POINTS = 3  # fields, each with a point of its own
 _FIELDS = 8  # of which some may not have the roots of the constants
@@ -37,11 +38,13 @@ class Sameness:
 
     Attributes:
         differs: for each result, where the numbers of the run differ.
+        ratios: for each result, by which fraction the entries that differ are those of the first program, if by one.
         read_as: constants that were taken for fractions times roots, and these.
     """
 
     differs: Sequence[np.ndarray]
     read_as: dict[float, Constant]
+    ratios: Sequence[Fraction | None] = ()
 
     @property
     def proved(self) -> bool:
@@ -92,12 +95,12 @@ def _compared(programs: Sequence[core.ClosedJaxpr], args: Sequence[np.ndarray], 
     runs = [Run(mp, program, args) for program in programs]
     if not all(is_finite(y).all() for run in runs for y in run.results if y.dtype == object):
         raise Unmodelled("an infinity or NaN among the results")
-    differs = _differing(mp, *runs)
+    differs, shown_by = _differing(mp, *runs), runs
     for factor in _FACTORS if any(run.has_tails for run in runs) else ():
         if not any(x.any() for x in differs):
-            differs = _of_other_size(mp, programs, runs, factor) or differs
+            differs, shown_by = _of_other_size(mp, programs, runs, factor) or (differs, shown_by)
     if any(x.any() for x in differs):
-        return Sameness(differs, {})
+        return Sameness(differs, {}, ratios(shown_by[1], shown_by[0], differs))
     rng = np.random.default_rng([*_digest(*programs), seed])
     read_as: dict[float, Constant] = {}
     for model, results in _at_points(programs, runs, rng):
@@ -151,8 +154,8 @@ def _differing(mp: Any, one: Run, other: Run) -> list[np.ndarray]:
 
 def _of_other_size(
     mp: Any, programs: Sequence[core.ClosedJaxpr], runs: Sequence[Run], factor: float
-) -> list[np.ndarray]:
-    """Where the results differ at arguments of another size; nothing unless both programs take the same branches there.
+) -> tuple[list[np.ndarray], Sequence[Run]] | None:
+    """Where the results differ at arguments of another size, and the runs; None if a program branches otherwise there.
 
     A term that vanishes beside all others at the arguments need not vanish there.
     """
@@ -160,10 +163,10 @@ def _of_other_size(
     try:
         others = [Run(mp, program, args) for program in programs]
     except Unmodelled:
-        return []
+        return None
     same = all(one.branches_as(other) for one, other in zip(runs, others, strict=True))
     finite = all(is_finite(y).all() for run in others for y in run.results if y.dtype == object)
-    return _differing(mp, *others) if same and finite else []
+    return (_differing(mp, *others), others) if same and finite else None
 
 
 def _digest(*programs: core.ClosedJaxpr) -> Iterator[int]:

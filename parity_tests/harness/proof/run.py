@@ -7,6 +7,7 @@ logarithms, which fields do not have.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ BITS = 2048
 # Far more than rounding in so many bits makes of a formula, far less than another sign or branch makes of one whose
 # numbers are all float64's: of an entry beside the largest of its result, and beside the largest number of the run.
 _OF_A_RESULT, _OF_A_RUN = -1000, -1600
+_LARGEST_PART = 10**7  # of a fraction that is told
 
 
 def context(bits: int = BITS) -> MPContext:
@@ -175,3 +177,21 @@ def differences(mp: Any, one: Run, other: Run, of_a_result: int = _OF_A_RESULT) 
         return np.asarray(np.frompyfunc(lambda a, b: not abs(a - b) <= allowed, 2, 1)(x, y), bool)
 
     return [differs(x, y) for x, y in zip(one.results, other.results, strict=True)]
+
+
+def ratios(one: Run, other: Run, differs: Sequence[np.ndarray]) -> list[Fraction | None]:
+    """Return, of each result, the fraction by which its entries that differ are those of the other run; None if none.
+
+    Fractions of numbers up to 10^7, exact to all digits of the run: 2 for a factor of 2, 4/3 for n - 1 in the place of
+    n = 4, 0 for what is left out, -1 for a sign, 1001/1000 for 0.1 %.
+    """
+
+    def ratio(x: np.ndarray, y: np.ndarray, where: np.ndarray) -> Fraction | None:
+        if x.dtype != object or y.dtype != object or not where.any() or (y[where] == 0).any():
+            return None
+        found = [a / b for a, b in zip(x[where], y[where], strict=True)]
+        fraction = Fraction(float(found[0])).limit_denominator(_LARGEST_PART)
+        exact = all(abs(r * fraction.denominator - fraction.numerator) < 2.0**_OF_A_RESULT for r in found)
+        return fraction if exact and abs(fraction.numerator) <= _LARGEST_PART else None
+
+    return [ratio(*each) for each in zip(one.results, other.results, differs, strict=True)]

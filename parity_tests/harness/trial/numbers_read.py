@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from parity_tests.harness.exceptions.conversion import CannotConvert
 
@@ -22,13 +23,25 @@ _OF_PYTORCH = str(Path(torch.__file__).parent)
 
 
 class _Operators(TorchDispatchMode):
-    """Refuses the operators whose results have a shape, or are a value of Python, that follows from numbers."""
+    """Refuses the operators whose results have a shape, or are a value of Python, that follows from numbers.
+
+    Not from integers that are inputs: a proof is of the integers of its samples.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._from_numbers: dict[int, torch.Tensor] = {}  # integers and masks, which are kept as long as their numbers
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        of_numbers = any(tag in func.tags for tag in _OF_NUMBERS)
+        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        from_numbers = any(x.is_floating_point() or x.is_complex() or id(x) in self._from_numbers for x in given)
+        of_numbers = from_numbers and any(tag in func.tags for tag in _OF_NUMBERS)
         if of_numbers and func is not _ONE_NUMBER and not _is_of_integers(func, args):
             raise CannotConvert(f"the shape or the value of {func.name()} follows from numbers")
-        return func(*args, **(kwargs or {}))
+        results = func(*args, **(kwargs or {}))
+        made = [y for y in tree_leaves(results) if isinstance(y, torch.Tensor) and not y.is_floating_point()]
+        self._from_numbers |= {id(y): y for y in made} if from_numbers else {}
+        return results
 
 
 def _is_of_integers(func: Any, args: Sequence[Any]) -> bool:

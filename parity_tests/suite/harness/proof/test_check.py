@@ -292,6 +292,23 @@ def test_a_cast_to_a_shorter_dtype_is_not_exact() -> None:
     )  # fmt: skip
 
 
+def test_a_fraction_of_the_gradient_is_named() -> None:
+    """0.1 % in bfloat16, which its own noise hides."""
+    scaled = unary_function(lambda x: x * x, lambda x, g: (2.002 * x.float() * g.float()).to(x.dtype))
+    row = judged(scaled, OpSpec("square", lambda x: x * x, "(n,d)->(n,d)"), "proof", "bfloat16")
+    assert row.verdict is Verdict.UNRESOLVED
+    assert "in 12 of 12 entries of x_bar, 1001/1000 times it: in 300 digits" in row.reason
+
+
+def test_a_shape_that_follows_from_integers_is_that_of_the_sample() -> None:
+    names = [Input("x"), Input("i", integer(0, 2))]
+    spec = OpSpec("f", lambda x, i: x * x, "(n),(m)->(n)", input_names=names)
+    call = lambda x, i: x * x * (torch.unique(i).numel() > 0)  # noqa: E731 (a candidate)
+    assert judged(call, spec, "proof").verdict is Verdict.PROVED
+    made = lambda x, i: x * x * (torch.unique((9 * x).long()).numel() > 0)  # noqa: E731
+    assert "follows from numbers" in judged(made, spec, "proof").reason
+
+
 def tail(x: torch.Tensor) -> torch.Tensor:
     """1e-1500 at a sample, and 0.02 where all numbers are about 0.03."""
     return torch.exp(-300 * (x * x).sum())
