@@ -38,7 +38,7 @@ from parity_tests.harness.trial.trial import Trial
 _FIRST_ORDER = ("forward", "vjp", "jvp")  # without which nothing is proved
 _EXAMPLES = 2
 _STEPS = (-1, 1, 2, -2, 3, 4)  # from a size to another one
-_MOST_AXES = 3  # of which sums and products are looked at
+_MOST_AXES = 4  # of which sums and products are looked at
 _MAPS = (*_FIRST_ORDER, "vjp_of_vjp", "jvp_of_vjp")
 
 
@@ -80,7 +80,8 @@ def _at_other_sizes(trial: Trial, compared: Sequence[_Compared]) -> Iterator[tup
 
 def _other_sizes(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Yield other sizes of the axes, with other sums, products and so on; all larger; or that of one axis alone."""
-    for steps in sorted(itertools.product(_STEPS[: len(sizes) + 2], repeat=len(sizes)), key=lambda s: sum(map(abs, s))):
+    few = _STEPS if len(sizes) <= _MOST_AXES else _STEPS[:3]  # or there would be millions of choices
+    for steps in sorted(itertools.product(few, repeat=len(sizes)), key=lambda steps: sum(map(abs, steps))):
         other = {axis: n + step for (axis, n), step in zip(sizes.items(), steps, strict=True)}
         if min(other.values()) > 1 and all(map(_differ, _combined(sizes), _combined(other))):
             yield other
