@@ -34,7 +34,7 @@ class _Operators(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        from_numbers = any(x.is_floating_point() or x.is_complex() or id(x) in self._from_numbers for x in given)
+        from_numbers = any(map(self.has_numbers, given))
         of_numbers = from_numbers and any(tag in func.tags for tag in _OF_NUMBERS)
         if of_numbers and func is not _ONE_NUMBER and not _is_of_integers(func, args):
             raise CannotConvert(f"the shape or the value of {func.name()} follows from numbers")
@@ -42,6 +42,10 @@ class _Operators(TorchDispatchMode):
         made = [y for y in tree_leaves(results) if isinstance(y, torch.Tensor) and not y.is_floating_point()]
         self._from_numbers |= {id(y): y for y in made} if from_numbers else {}
         return results
+
+    def has_numbers(self, x: torch.Tensor) -> bool:
+        """Whether a tensor is of real or complex numbers, or of integers or a mask that follow from such."""
+        return x.is_floating_point() or x.is_complex() or id(x) in self._from_numbers
 
 
 def _is_of_integers(func: Any, args: Sequence[Any]) -> bool:
@@ -57,24 +61,28 @@ class _Calls:
     A mode for functions would not: while gradients are computed there is none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, operators: _Operators) -> None:
         self.found: str | None = None
+        self._has_numbers = operators.has_numbers
 
     def __call__(self, frame: FrameType, event: str, called: Any) -> None:
         by_python = event == "call" and frame.f_code in _IN_PYTHON
         in_c = event == "c_call" and called.__name__ in _METHODS and isinstance(called.__self__, torch.Tensor)
         caller = frame.f_back if by_python else frame
-        if (by_python or in_c) and caller is not None and not caller.f_code.co_filename.startswith(_OF_PYTORCH):
+        if not (by_python or in_c) or caller is None or caller.f_code.co_filename.startswith(_OF_PYTORCH):
+            return
+        if self._has_numbers(frame.f_locals["self"] if by_python else called.__self__):
             self.found = self.found or (frame.f_code.co_name if by_python else called.__name__)
 
 
 @contextlib.contextmanager
 def no_numbers_read() -> Iterator[None]:
     """Raise CannotConvert where Python gets numbers of tensors, or a shape follows from them."""
-    before, calls = sys.getprofile(), _Calls()
+    before, operators = sys.getprofile(), _Operators()
+    calls = _Calls(operators)
     sys.setprofile(calls)
     try:
-        with _Operators():
+        with operators:
             yield
     finally:
         sys.setprofile(before)
