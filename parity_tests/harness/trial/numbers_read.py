@@ -19,7 +19,7 @@ _OF_NUMBERS = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 _ONE_NUMBER = torch.ops.aten._local_scalar_dense.default  # which the tracer keeps, or refuses
 _METHODS = ("numpy", "tolist")
 _IN_PYTHON = {torch.Tensor.__array__.__code__, torch.Tensor.__repr__.__code__, torch.Tensor.__format__.__code__}
-_OF_PYTORCH = str(Path(torch.__file__).parent)
+_OF_PYTORCH, _OF_THE_HARNESS = str(Path(torch.__file__).parent), str(Path(__file__).parents[1])
 
 
 class _Operators(TorchDispatchMode):
@@ -56,7 +56,9 @@ def _is_of_integers(func: Any, args: Sequence[Any]) -> bool:
 
 
 class _Calls:
-    """Notes the methods that give numbers to Python, of whoever is not PyTorch itself: as a profiler, which sees them.
+    """Notes the methods that give numbers to the candidate's Python: as a profiler, which sees them.
+
+    Not to PyTorch's, nor to that of the harness and of Triton's interpreter, by which kernels are launched.
 
     A mode for functions would not: while gradients are computed there is none.
     """
@@ -64,12 +66,14 @@ class _Calls:
     def __init__(self, operators: _Operators) -> None:
         self.found: str | None = None
         self._has_numbers = operators.has_numbers
+        triton = getattr(sys.modules.get("triton"), "__file__", None)
+        self._others = (_OF_PYTORCH, _OF_THE_HARNESS, *([str(Path(triton).parent)] if triton else []))
 
     def __call__(self, frame: FrameType, event: str, called: Any) -> None:
         by_python = event == "call" and frame.f_code in _IN_PYTHON
         in_c = event == "c_call" and called.__name__ in _METHODS and isinstance(called.__self__, torch.Tensor)
         caller = frame.f_back if by_python else frame
-        if not (by_python or in_c) or caller is None or caller.f_code.co_filename.startswith(_OF_PYTORCH):
+        if not (by_python or in_c) or caller is None or caller.f_code.co_filename.startswith(self._others):
             return
         if self._has_numbers(frame.f_locals["self"] if by_python else called.__self__):
             self.found = self.found or (frame.f_code.co_name if by_python else called.__name__)
