@@ -42,6 +42,11 @@ class RecordedCall:
         """A key that calls share if they differ in their numbers only."""
         return self.name, *((key, _described(value)) for key, value in self.arguments.items())
 
+    @property
+    def is_internal(self) -> bool:
+        """Whether only PyTorch itself calls the operator, with arguments of its own."""
+        return "_backward" in self.name or self.name.startswith("aten::_")
+
 
 def _described(value: Any) -> Any:
     if isinstance(value, np.ndarray):

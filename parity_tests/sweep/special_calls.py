@@ -137,8 +137,7 @@ def _cut(call: RecordedCall, moving: Sequence[str]) -> Made:
     axis is empty some divide by its length, which ends the process.
     """
     arrays = arrays_of(list(call.arguments.values()))
-    is_internal = "_backward" in call.name or call.name.startswith("aten::_")
-    if is_internal or any(x.dtype.kind in "iu" for x in arrays):
+    if call.is_internal or any(x.dtype.kind in "iu" for x in arrays):
         return
     lengths = sorted({n for x in arrays_of([call.arguments[name] for name in moving]) for n in x.shape if n > 1})
     for length in lengths:

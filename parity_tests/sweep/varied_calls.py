@@ -86,13 +86,8 @@ def _simplest(call: RecordedCall) -> tuple[bool, int, int]:
     return max(sizes, default=0) <= 1, -len(sizes), sum(sizes)
 
 
-def _is_internal(call: RecordedCall) -> bool:
-    """Whether only PyTorch itself calls the operator, with arguments of its own."""
-    return "_backward" in call.name or call.name.startswith("aten::_")
-
-
 def _integers(call: RecordedCall) -> Made:
-    numbers = {} if _is_internal(call) else _numbers(call)
+    numbers = {} if call.is_internal else _numbers(call)
     for name, x in numbers.items() if len(numbers) > 1 else ():
         small = np.asarray(np.clip(np.rint(np.real(x)), -3, 3))
         yield f"{name} of integers", {**call.arguments, name: small.astype(np.int64)}

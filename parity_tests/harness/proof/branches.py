@@ -16,11 +16,10 @@ from parity_tests.harness.language.live import live
 from parity_tests.harness.language.values import Values
 from parity_tests.harness.language.values.steps import Step
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
-from parity_tests.harness.primitives.field.functions import whole_quotients
 from parity_tests.harness.primitives.field.numbers import Unmodelled
-from parity_tests.harness.primitives.registry import Kind, has, moves
+from parity_tests.harness.primitives.registry import moves
 from parity_tests.harness.proof.others import of_others
-from parity_tests.harness.proof.run import Run, context
+from parity_tests.harness.proof.run import Run, context, decisions
 
 _BITS = 256
 _SHARES = (0.0, 1.0, 0.5, 0.5)  # of the results that are rounded
@@ -43,20 +42,13 @@ class _Rounded(Values):
     def apply(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
         """The results of an equation, rounded or not."""
         results = [np.asarray(y) for y in super().apply(step, operands)]
-        self.decisions += _decisions(step, operands, results)
+        self.decisions += decisions(step, operands, results)
         takes_one = moves(step.name) or step.name in _TAKES_ONE
         return results if takes_one else [self._stored_as(y) for y in results]
 
     def _stored_as(self, y: np.ndarray) -> np.ndarray:
         rounds = y.dtype == np.float64 and self._rng.random() < self._share
         return self._precision.rounded(y) if rounds else y
-
-
-def _decisions(step: Step, operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The whole numbers and booleans that are taken from numbers by an equation."""
-    if step.name == "rem":
-        return [whole_quotients(*operands)]
-    return [y for y in results if has(step.name, Kind.INTEGERS) or y.dtype.kind not in "fO"]
 
 
 class _Exact(Run):
@@ -69,7 +61,7 @@ class _Exact(Run):
     def apply(self, step: Step, operands: list[np.ndarray]) -> Sequence[np.ndarray]:
         """The results of an equation."""
         results = super().apply(step, operands)
-        every = _decisions(step, operands, results)
+        every = decisions(step, operands, results)
         self.decisions += [np.asarray(y, float) if y.dtype == object else y for y in every]
         return results
 

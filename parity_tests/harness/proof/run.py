@@ -141,16 +141,21 @@ class Run(Extended):
 
 
 def _choices(step: Step, operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The choices of an equation by numbers: integers and booleans, a sign, which operand, or the order of entries."""
-    if step.name == "rem":
-        return [whole_quotients(*operands)]
+    """The decisions of an equation, and a sign, which operand, or the order of entries that it takes."""
     if step.name in ("abs", "sign"):
         return [operands[0] > 0]
     if step.name in ("max", "min", "clamp"):
         return [results[0] == x for x in operands]
     if any(part in step.name for part in ("max", "min", "sort", "top_k")):
         return [np.argsort(x, axis=None, kind="stable") for x in operands if x.dtype == object]
-    return [y for y in results if y.dtype != object]
+    return decisions(step, operands, results)
+
+
+def decisions(step: Step, operands: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The whole numbers and booleans that are taken from numbers by an equation."""
+    if step.name == "rem":
+        return [whole_quotients(*operands)]
+    return [y for y in results if has(step.name, Kind.INTEGERS) or y.dtype.kind not in "fO"]
 
 
 def _check_dtype(x: Any) -> None:

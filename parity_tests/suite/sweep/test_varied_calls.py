@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parity_tests.suite.sweep.test_judgement import no_special_calls
 from parity_tests.sweep.calls import calls_of
 from parity_tests.sweep.cases import Case, Side
 from parity_tests.sweep.judgement import judge_entry
@@ -15,10 +16,6 @@ from parity_tests.sweep.lines import Verdict
 from parity_tests.sweep.recorded_calls import RecordedCall
 from parity_tests.sweep.varied_calls import judged_calls, varied_calls
 from torch_impl.derivatives import lookup
-
-
-def no_special_calls(call: RecordedCall, moving: Sequence[str]) -> list[RecordedCall]:
-    return []
 
 
 def verdicts(name: str, mode: str, calls: Callable[[str, str], Sequence[RecordedCall]], **given: Any) -> set[Verdict]:
