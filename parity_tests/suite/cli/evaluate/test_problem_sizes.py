@@ -14,7 +14,7 @@ from parity_tests import OpSpec
 from parity_tests.cli.app import app
 from parity_tests.cli.sources.kernelbench import KernelBenchProblem
 from parity_tests.cli.sources.problem_arguments import Made, cut
-from parity_tests.cli.sources.problem_inputs import problem_inputs
+from parity_tests.cli.sources.problem_inputs import problem_inputs, real_domain
 from parity_tests.harness.candidates.not_built import NotBuilt
 
 SIZE = 32
@@ -53,6 +53,20 @@ def test_axes_vary_by_their_role(
 
 def _sizes_of(axes: Sequence[tuple[str, ...]], given: Sequence[torch.Tensor]) -> dict[str, int]:
     return {axis: n for each, x in zip(axes, given, strict=True) for axis, n in zip(each, x.shape, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("reference", "domain"),
+    [(torch.tanh, "real"), (torch.sqrt, "positive"), (torch.acos, "unit"), (torch.acosh, "real")],
+)
+def test_a_domain_follows_from_no_chance(reference: Callable, domain: str) -> None:
+    found = problem_inputs("a", [torch.rand(1)], reference, (1,))
+    for seed in range(10):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            before = torch.get_rng_state()
+            assert real_domain(reference, found) == domain
+            assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_axes_that_a_run_cannot_tell_apart_are_tried_as_one() -> None:
