@@ -276,6 +276,22 @@ def is_root(eqn: core.JaxprEqn) -> bool:
     return np.allclose(one, other, rtol=1e-12) and bool((np.abs(powers - np.rint(powers)) > 1e-6).all())
 
 
+def is_logarithm(eqn: core.JaxprEqn) -> bool:
+    """Of products it is the sum, counted from where it is 0: of x y, or of (1 + x) (1 + y) - 1."""
+    if len(eqn.invars) != 1:
+        return False
+    x, y = (drawn(eqn, seed, lambda rng, shape: rng.uniform(0.05, 0.9, shape))[0] for seed in (0, 1))
+    zeros = [base for base in (0, 1) if (values(eqn, [np.full(x.shape, 1.0 - base)])[0] == 0).all()]
+    return any(
+        np.allclose(
+            values(eqn, [(base + x) * (base + y) - base])[0],
+            values(eqn, [x])[0] + values(eqn, [y])[0],
+            rtol=1e-12,
+        )
+        for base in zeros
+    )
+
+
 def is_of_integers(eqn: core.JaxprEqn) -> bool:
     (y,) = values(eqn, drawn(eqn, 0, lambda rng, shape: 5 * rng.standard_normal(shape)))
     return bool((y == np.rint(y)).all())
@@ -314,7 +330,7 @@ PROPERTIES: dict[Kind, Callable[[core.JaxprEqn], bool]] = {
     Kind.STEP: is_step,
     Kind.FUNCTION: is_function_of_each_entry,
     Kind.LIMIT: has_limit,
-    Kind.ROOT: is_root,
+    Kind.ROOT: lambda eqn: is_logarithm(eqn) or is_root(eqn),
     Kind.INTEGERS: is_of_integers,
     Kind.CONSTANT: is_constant,
 }
@@ -366,6 +382,7 @@ def test_what_a_record_says_of_a_primitive_is_true(name):
         (Kind.LIMIT, "log"),
         (Kind.ROOT, "square"),
         (Kind.ROOT, "exp"),
+        (Kind.ROOT, "expm1"),
         (Kind.INTEGERS, "neg"),
         (Kind.CONSTANT, "neg"),
     ],
