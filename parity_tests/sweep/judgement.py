@@ -178,16 +178,15 @@ def _judge_low(dtype: str, cases: Sequence[Case], special: Special, modes: Seque
 
 
 def _judge_batched(dtype: str, cases: Sequence[Case], tallies: Tallies) -> None:
+    """Judge PyTorch's batching rules by the harness; raises `NoReference`."""
     of_mode = {name: tally for (mode, name), tally in tallies.items() if mode == BATCHED}
-    for case in cases if dtype not in LOW_DTYPES else ():
-        try:
-            side = case.in_jax()
-        except NoReference:
-            side = None
-        judge_batched(case, side, of_mode)
     if dtype in LOW_DTYPES:
         for tally in of_mode.values():
             tally.refused(_FULL_PRECISION_ONLY)
+        return
+    for case in cases:
+        if not case.may_draw:
+            judge_batched(case, dtype, of_mode)
 
 
 def _of_decompositions(dtype: str, cases: Sequence[Case], special: Special) -> Tallies:
