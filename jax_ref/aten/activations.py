@@ -56,7 +56,7 @@ def gelu(self: ArrayLike, *, approximate: str = "none") -> Array:
     (x,) = floating(self)
     if approximate == "tanh":
         # (1 + tanh(y)) / 2, of which nothing is left of large negative numbers
-        return x * jax.nn.sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+        return x * jax.nn.sigmoid(2 * (math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     return 0.5 * x * jsp.erfc(-x * math.sqrt(0.5))
 
 

@@ -20,8 +20,10 @@ from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
 
 _OF_JAX: dict[str, ModuleType] = {"numpy.linalg": jnp.linalg, "numpy.fft": jnp.fft}  # jax.numpy for all others
+TAKES_NUMBERS = "it takes numbers out of an array, as `if x.max() > 0` or numpy.asarray do"
 _READ = ("shape", "ndim", "size", "dtype", "itemsize", "nbytes")
 _MOVED = ("T", "mT", "real", "imag")
+_IN_PLACE = ("sort", "partition", "fill", "put", "resize", "itemset", "setfield", "setflags", "byteswap")
 
 
 class Recording:
@@ -76,6 +78,8 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
             return _both(lambda x: getattr(x, name), lambda x: getattr(x, name), (self,), {})
         if name.startswith("_") or not hasattr(self.value, name):
             raise AttributeError(name)
+        if name in _IN_PLACE:  # what JAX has by that name returns an array
+            raise CannotConvert(f"the method {name} of an array writes to it")
 
         def method(*args: Any, **kwargs: Any) -> Any:
             def of(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -108,10 +112,12 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         """The arrays along the first axis."""
         return (self[i] for i in range(len(self)))
 
-    def _number(self, *_: Any, **__: Any) -> Any:
-        raise CannotConvert("it takes numbers out of an array, as `if x.max() > 0` or numpy.asarray do")
+    def number(self, *_: Any, **__: Any) -> Any:
+        """Refuse to give numbers to Python, or a text of them."""
+        raise CannotConvert(TAKES_NUMBERS)
 
-    __bool__ = __int__ = __float__ = __complex__ = __index__ = __array__ = item = tolist = tobytes = _number
+    __bool__ = __int__ = __float__ = __complex__ = __index__ = __array__ = item = tolist = tobytes = number
+    __str__ = __repr__ = __format__ = number
 
 
 def _plain_or(ufunc: Any, method: str) -> Callable:

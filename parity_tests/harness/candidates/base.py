@@ -99,6 +99,11 @@ class AnyCandidate(Protocol):
         """
         return self
 
+    @property
+    def untraced(self) -> Self:
+        """The same candidate, run by its framework outside of any trace; itself where it always is."""
+        return self
+
     def watching(self, writes: Writes) -> Self | None:
         """Return the same candidate, which notes in `writes` the arrays of its own framework that a call writes to.
 

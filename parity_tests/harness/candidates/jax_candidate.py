@@ -16,7 +16,7 @@ import torch
 from jax.extend import core
 
 from parity_tests.harness.candidates.base import InDims, MaybeTensors, Tensors
-from parity_tests.harness.candidates.jax_programs import NO_FORWARD_MODE, Programs
+from parity_tests.harness.candidates.jax_programs import NO_FORWARD_MODE, Programs, Untraced
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused, is_raised_by_python_outside_of
@@ -118,6 +118,11 @@ class JaxCandidate(TransformedCandidate):
             return self.call(*(given if arranged is None else arranged(given)), **params)
 
         return replace(self, call=call, returns=returns)
+
+    @property
+    def untraced(self) -> JaxCandidate:
+        """The same candidate, run as outside of `jax.jit`."""
+        return replace(self, programs=Untraced())
 
     def forward(self, args: Sequence[torch.Tensor]) -> Tensors:
         """Return the outputs that are differentiable.

@@ -130,6 +130,14 @@ class Programs:
         return program
 
 
+class Untraced(Programs):
+    """No programs: each function runs as outside of `jax.jit`, where custom rules are given arrays and not tracers."""
+
+    def run(self, f: Callable, *args: jax.Array) -> Any:
+        """Return f(*args); raises what f raises."""
+        return f(*args)
+
+
 def _on_the_default_cpu(operands: Sequence[Any]) -> bool:
     """Return whether all operands are on the device where a new array would be, and that is the CPU."""
     settings: Any = jax.config

@@ -1,6 +1,7 @@
 """determinism: the same outputs and gradients bit for bit, run after run, and from several threads at once.
 
-On CUDA, where sums by atomic additions come in another order every time, within the bound of rounding.
+On CUDA, where sums by atomic additions come in another order every time, within the bound of rounding. So is what JAX
+computes of a candidate outside of a trace.
 """
 
 import threading
@@ -29,6 +30,11 @@ def _run(trial):
         yield from _compared(trial, examples[0], first[0], _values(trial, examples[0]), "run again")
     for i, results, where in _from_threads(trial, examples):
         yield from _compared(trial, examples[i], first[i], results, where)
+    untraced = replace(trial, candidate=trial.candidate.untraced)
+    if untraced.candidate is not trial.candidate:
+        for name in ("forward", "vjp"):
+            args = trial.arguments(name)
+            yield from trial.compare(name, args, untraced.evaluate(name, args), "outside of jit")
 
 
 def _values(trial, args):

@@ -37,7 +37,7 @@ from parity_tests.harness.trial.trial import Trial
 
 _FIRST_ORDER = ("forward", "vjp", "jvp")  # without which nothing is proved
 _EXAMPLES = 2
-_STEPS = (-1, 1, 2, -2, 3, 4)  # from a size to another one
+_STEPS = (-1, 1, 2, -2, 3, 4, 5)  # from a size to another one
 _MOST_AXES = 4  # of which sums and products are looked at
 _MAPS = (*_FIRST_ORDER, "vjp_of_vjp", "jvp_of_vjp")
 
@@ -45,6 +45,9 @@ _MAPS = (*_FIRST_ORDER, "vjp_of_vjp", "jvp_of_vjp")
 def _run(trial: Trial) -> Iterator[Finding]:
     _check_applies(trial)
     wrong, refused = _wrong(trial)
+    untraced = replace(trial, candidate=trial.candidate.untraced)
+    if not wrong and untraced.candidate is not trial.candidate:
+        wrong, _ = _wrong(untraced)
     compared = [] if wrong else [*_compared(trial, refused)]
     yield from wrong
     first_order = [each for each in compared if each.name in _FIRST_ORDER]
@@ -81,11 +84,15 @@ def _at_other_sizes(trial: Trial, compared: Sequence[_Compared]) -> Iterator[tup
 def _other_sizes(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Yield other sizes of the axes, with other sums, products and so on; all larger; or that of one axis alone."""
     few = _STEPS if len(sizes) <= _MOST_AXES else _STEPS[:3]  # or there would be millions of choices
-    for steps in sorted(itertools.product(few, repeat=len(sizes)), key=lambda steps: sum(map(abs, steps))):
-        other = {axis: n + step for (axis, n), step in zip(sizes.items(), steps, strict=True)}
-        if min(other.values()) > 1 and all(map(_differ, _combined(sizes), _combined(other))):
-            yield other
-            break
+    nearest = sorted(itertools.product(few, repeat=len(sizes)), key=lambda steps: sum(map(abs, steps)))
+    for combined in (lambda of: (*_combined(of), *_less_often(of)), _combined):
+        told = [*combined(sizes)]
+        for steps in nearest:
+            other = {axis: n + step for (axis, n), step in zip(sizes.items(), steps, strict=True)}
+            as_many = len({*other.values()}) == len({*sizes.values()})
+            if min(other.values()) > 1 and as_many and all(map(_differ, told, combined(other))):
+                yield other
+                break
     yield {axis: n + 1 for axis, n in sizes.items()}
     yield {axis: 2 * n for axis, n in sizes.items()}
     for axis, n in sizes.items():
@@ -99,6 +106,14 @@ def _combined(sizes: Mapping[str, int]) -> Iterator[tuple[float, float]]:
             yield sum(some), math.prod(some)
     for one, other in itertools.permutations(sizes.values(), 2):
         yield one - other, one / other
+
+
+def _less_often(sizes: Mapping[str, int]) -> Iterator[tuple[float, float]]:
+    """Halves, and the smaller, the larger and twice one of two: more than few axes have room for."""
+    yield from ((n // 2, (n + 1) // 2) for n in sizes.values())
+    for one, other in itertools.permutations(sizes.values(), 2):
+        yield min(one, other), max(one, other)
+        yield 2 * one + other, 2 * one - other
 
 
 def _differ(one: tuple[float, float], other: tuple[float, float]) -> bool:

@@ -28,6 +28,7 @@ from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.specs.exported import LINE, decompositions
 from parity_tests.harness.specs.traced_dtypes import (
     check_casts,
+    check_scalars,
     compute_short_constants,
     is_inexact,
     put_constants_meant,
@@ -130,6 +131,7 @@ def in_jax(
     dtypes = {x.dtype for x in tensors if x.is_floating_point()}
     check_casts(module, dtypes)
     if dtypes - {torch.float64}:
+        check_scalars(module)
         put_constants_meant(module, dtypes)
     arrays = [graph.array(x) for x in tensors]
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_aggregate, map_arg
+from torch.utils._pytree import tree_leaves
 
 from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.numbers.conversion import to_numpy
@@ -24,6 +25,12 @@ _OF_A_SHAPE = {
 }
 
 
+_SHORT, _WIDER = (torch.bfloat16, torch.float16), (torch.float32, torch.float64)
+# Whose kernels in 16 bits compute in float32 with a number of Python, or a tensor of one number.
+_IN_FLOAT32 = {
+    *(torch.ops.aten.add, torch.ops.aten.sub, torch.ops.aten.rsub, torch.ops.aten.mul, torch.ops.aten.div),
+    torch.ops.aten.pow,
+}
 _SHORT_INTEGERS = (torch.bool, torch.uint8, torch.int8)  # which every dtype holds
 
 
@@ -32,12 +39,23 @@ def check_casts(module: GraphModule, dtypes: Collection[torch.dtype]) -> None:
     least = min((dtype.itemsize for dtype in dtypes), default=0)
     for node in module.graph.nodes:
         dtype: torch.dtype | None = getattr(node.meta.get("val"), "dtype", None)
+        given = [x.meta.get("val") for x in node.all_input_nodes]
+        if dtype in _SHORT and node.target is torch.ops.aten._to_copy.default and _are_integers(given):
+            raise CannotConvert(f"a cast of integers to {_name(dtype)}, which rounds large ones, is not modelled")
         if dtype is None or not is_inexact(node.meta.get("val")) or dtype in dtypes or dtype.itemsize > least:
             continue
-        given = [x.meta.get("val") for x in node.all_input_nodes]
         cast = {x.dtype for x in given if is_inexact(x)} or {x.dtype for x in given if isinstance(x, torch.Tensor)}
         if cast - {dtype, *_SHORT_INTEGERS}:
-            raise CannotConvert(f"a cast to {str(dtype).removeprefix('torch.')}, which no input has, is not modelled")
+            raise CannotConvert(f"a cast to {_name(dtype)}, which no input has, is not modelled")
+
+
+def _are_integers(given: Sequence[Any]) -> bool:
+    """Whether arrays are of integers of which no short dtype holds all."""
+    return any(isinstance(x, torch.Tensor) and not is_inexact(x) and x.dtype not in _SHORT_INTEGERS for x in given)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def compute_short_constants(module: GraphModule) -> None:
@@ -69,6 +87,76 @@ def compute_short_constants(module: GraphModule) -> None:
 def _zeros(node: Node) -> torch.Tensor:
     x = node.meta["val"]
     return torch.zeros(x.shape, dtype=x.dtype)
+
+
+def check_scalars(module: GraphModule) -> None:
+    """Raise CannotConvert if a kernel in 16 bits rounds a number that it is given, as `masked_fill(mask, 0.3)` does.
+
+    It does if it computes the same, at arbitrary numbers of that size, with the number and with what it is rounded to.
+    """
+    for node in module.graph.nodes:
+        value = node.meta.get("val")
+        is_short = isinstance(value, torch.Tensor) and value.dtype in _SHORT
+        if node.op != "call_function" or not is_short or _keeps_scalars(node):
+            continue
+        numbers = [x for x in (*node.args, *node.kwargs.values()) if _is_rounded(module, x, value.dtype)]
+        size = max((abs(float(torch.as_tensor(_number(module, x)).max())) for x in numbers), default=0.0)
+        if numbers and _computes_alike(module, node, size):
+            raise CannotConvert(
+                f"{node.target} rounds a number to {str(value.dtype).removeprefix('torch.')} that it uses"
+            )
+
+
+def _keeps_scalars(node: Node) -> bool:
+    """Whether a kernel computes with a number in float32, and knows no factor `alpha`, which it rounds."""
+    return getattr(node.target, "overloadpacket", None) in _IN_FLOAT32 and "alpha" not in node.kwargs
+
+
+def _number(module: GraphModule, x: Any) -> Any:
+    """A number, or the tensor of a constant; None of anything else."""
+    if isinstance(x, Node):
+        return getattr(module, str(x.target)) if x.op == "get_attr" else None
+    return x if isinstance(x, float) else None
+
+
+def _is_rounded(module: GraphModule, x: Any, dtype: torch.dtype) -> bool:
+    number = _number(module, x)
+    if number is None or not is_inexact(number := torch.as_tensor(number, dtype=_dtype_of(number))):
+        return False
+    return bool((number.to(dtype).double() != number.double()).any()) and number.numel() > 0
+
+
+def _dtype_of(number: Any) -> torch.dtype:
+    return number.dtype if isinstance(number, torch.Tensor) else torch.float64
+
+
+def _computes_alike(module: GraphModule, node: Node, size: float) -> bool:
+    generator, drawn = torch.Generator().manual_seed(0), dict[Node, Any]()
+
+    def given(x: Node) -> Any:
+        value = x.meta.get("val")
+        if x.op == "get_attr" or not isinstance(value, torch.Tensor):
+            return _number(module, x) if x.op == "get_attr" else value
+        if x not in drawn:
+            numbers = size * (0.5 + 1.5 * torch.rand(value.shape, generator=generator, dtype=torch.float64))
+            drawn[x] = (
+                numbers.to(value.dtype) if value.is_floating_point() else torch.zeros_like(numbers).to(value.dtype)
+            )
+            if value.dtype is torch.bool:
+                drawn[x] = torch.ones(value.shape, dtype=torch.bool)
+        return drawn[x]
+
+    def rounded(x: Any) -> Any:
+        dtype = node.meta["val"].dtype
+        if isinstance(x, float):
+            return float(torch.tensor(x, dtype=torch.float64).to(dtype))
+        return x.to(dtype).to(x.dtype) if isinstance(x, torch.Tensor) and x.dtype in _WIDER else x
+
+    target: Any = node.target
+    args, kwargs = map_arg(node.args, given), map_arg(node.kwargs, given)
+    one = target(*args, **kwargs)
+    other = target(*map_aggregate(args, rounded), **map_aggregate(kwargs, rounded))
+    return all(torch.equal(x, y) for x, y in zip(tree_leaves(one), tree_leaves(other), strict=True))
 
 
 def put_constants_meant(module: GraphModule, dtypes: Collection[torch.dtype]) -> None:

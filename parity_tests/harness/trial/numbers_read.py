@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -25,11 +25,14 @@ _OF_PYTORCH, _OF_THE_HARNESS = str(Path(torch.__file__).parent), str(Path(__file
 class _Operators(TorchDispatchMode):
     """Refuses the operators whose results have a shape, or are a value of Python, that follows from numbers.
 
-    Not from integers that are inputs: a proof is of the integers of its samples.
+    Not from integers that are inputs: a proof is of the integers of its samples. A refusal is noted, and so is an
+    operator that raises, as of a matrix that has no factor, or of a number that the tracer does not give: who catches
+    it has learnt something of the numbers.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.found: str | None = None
         self._from_numbers: dict[int, torch.Tensor] = {}  # integers and masks, which are kept as long as their numbers
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
@@ -37,8 +40,13 @@ class _Operators(TorchDispatchMode):
         from_numbers = any(map(self.has_numbers, given))
         of_numbers = from_numbers and any(tag in func.tags for tag in _OF_NUMBERS)
         if of_numbers and func is not _ONE_NUMBER and not _is_of_integers(func, args):
-            raise CannotConvert(f"the shape or the value of {func.name()} follows from numbers")
-        results = func(*args, **(kwargs or {}))
+            self.found = self.found or f"the shape or the value of {func.name()} follows from numbers"
+            raise CannotConvert(self.found)
+        try:
+            results = func(*args, **(kwargs or {}))
+        except Exception as error:
+            self.found = self.found or f"{func.name()} raises {type(error).__name__}, which the program catches"
+            raise
         made = [y for y in tree_leaves(results) if isinstance(y, torch.Tensor) and not y.is_floating_point()]
         self._from_numbers |= {id(y): y for y in made} if from_numbers else {}
         return results
@@ -80,6 +88,25 @@ class _Calls:
 
 
 @contextlib.contextmanager
+def none_called(functions: Sequence[Callable[..., Any]], why: str) -> Iterator[None]:
+    """Raise CannotConvert if one of these functions of Python is called: also if it raises, and somebody catches it."""
+    codes: set[CodeType] = {f.__code__ for f in functions if isinstance(f, FunctionType)}
+    before, called = sys.getprofile(), False
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal called
+        called = called or (event == "call" and frame.f_code in codes)
+
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+    if called:
+        raise CannotConvert(why)
+
+
+@contextlib.contextmanager
 def no_numbers_read() -> Iterator[None]:
     """Raise CannotConvert where Python gets numbers of tensors, or a shape follows from them."""
     before, operators = sys.getprofile(), _Operators()
@@ -92,3 +119,5 @@ def no_numbers_read() -> Iterator[None]:
         sys.setprofile(before)
     if calls.found is not None:
         raise CannotConvert(f"{calls.found}() gives its numbers to Python, and what follows from them is in no program")
+    if operators.found is not None:
+        raise CannotConvert(operators.found)

@@ -20,7 +20,7 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from torch.fx import GraphModule
 
 from parity_tests.harness.candidates.array_candidate import ArrayCandidate
-from parity_tests.harness.candidates.array_programs import Recording
+from parity_tests.harness.candidates.array_programs import TAKES_NUMBERS, Recording, Traced
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.candidates.torch_candidate import Refused
@@ -30,9 +30,16 @@ from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.primitives.field.numbers import Unmodelled
 from parity_tests.harness.specs.graph_in_jax import in_jax, traced
-from parity_tests.harness.trial.numbers_read import no_numbers_read
+from parity_tests.harness.trial.numbers_read import no_numbers_read, none_called
 from parity_tests.harness.trial.trial import Trial
 
+_ASKED = [  # a tracer for its numbers
+    jax.errors.ConcretizationTypeError.__init__,
+    jax.errors.NonConcreteBooleanIndexError.__init__,
+    jax.errors.TracerArrayConversionError.__init__,
+    jax.errors.TracerBoolConversionError.__init__,
+    jax.errors.TracerIntegerConversionError.__init__,
+]
 _NEAR = 2.0**-6  # relative: how far other numbers are at which a trace must be the candidate
 
 
@@ -82,7 +89,8 @@ class _Recording(Programs):
 def _of_jax(trial: Trial, candidate: JaxCandidate, name: str, args: Sequence[np.ndarray]) -> ClosedJaxpr:
     programs = _Recording()
     recorded = replace(trial, candidate=replace(candidate, programs=programs))
-    recorded.evaluate(name, args)
+    with none_called(_ASKED, "it asks JAX's tracers for their numbers"):
+        recorded.evaluate(name, args)
     first = programs.last
     if first is None:
         raise CannotConvert("JAX cannot trace it without its values, or it has effects")
@@ -103,7 +111,8 @@ def _of_numpy(trial: Trial, candidate: ArrayCandidate, name: str, args: Sequence
     def program(at: Sequence[np.ndarray]) -> ClosedJaxpr:
         def every_result(*tracers: jax.Array) -> list[jax.Array]:
             recording = Recording(tracers)
-            recorded = replace(trial, candidate=candidate.recorded(recording)).evaluate(name, at)
+            with none_called([Traced.number], TAKES_NUMBERS):
+                recorded = replace(trial, candidate=candidate.recorded(recording)).evaluate(name, at)
             for x, y in zip(recorded, trial.evaluate(name, at), strict=True):
                 if x is not y if x is None or y is None else not torch.equal(x, y):
                     raise Unmodelled("the operations that are read compute other numbers, as of an array with views")
@@ -150,7 +159,6 @@ def _of_torch(trial: Trial, name: str, args: Sequence[np.ndarray]) -> ClosedJaxp
     with _reading("PyTorch"):
         with launches_as_operators() as launches:
             program = traced(every_result, trial.tensors(args))
-        if not launches:  # which the harness runs, and which read memory themselves
             traced(reads_nothing, trial.tensors(args))
         for at in (args, near(program.code)):
             check(program, at)

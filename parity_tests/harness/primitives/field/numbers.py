@@ -54,7 +54,7 @@ class Model:
 
     Args:
         p: the prime.
-        rng: of the random root of π, of e, and of random functions.
+        rng: of the random roots of π, of e, and of random functions.
         signed: False if log(-x) may be log(x), so that every number has one; see `Field.log`.
 
     Attributes:
@@ -67,7 +67,7 @@ class Model:
     def __init__(self, p: int, rng: np.random.Generator, signed: bool = True) -> None:
         self.fields, self.signed = (Field(p), Field((p - 1) // 2)), signed
         self.read_as: dict[float, Constant] = {}
-        self._root_of_pi = int(rng.integers(2, p))
+        self._roots_of_pi = [int(rng.integers(2, field.p)) for field in self.fields]
         self.log_of_e = self.fields[1].random(rng, ())
         self._salt = rng.integers(0, 2**63, dtype=np.uint64)
         self._powers: dict[int, int] = {}  # of e, by the exponent's residue modulo p
@@ -124,8 +124,11 @@ class Model:
                 int(f.mul(f.number(*parts), f.power(y, found.logs))) for f, y in zip(self.fields, logs, strict=True)
             )
             return (-p % of_p.p, -q % of_q.p) if found.negative else (p, q)
-        p = p * pow(self._root_of_pi, found.pis, of_p.p) % of_p.p
-        return p, None if found.pis else _root(of_q, found)
+        p, q = (
+            None if root is None else root * pow(of_pi, found.pis, field.p) % field.p
+            for field, root, of_pi in zip(self.fields, (p, _root(of_q, found)), self._roots_of_pi, strict=True)
+        )
+        return p or 0, q
 
     def log(self, x: Residues) -> tuple[Residues, Residues]:
         """The logarithm of residues modulo p: modulo q by the number that stands for e, modulo p a random function."""

@@ -86,6 +86,19 @@ def _of_type(x, y_bar):
     return softmax_vjp(x, y_bar)
 
 
+def _caught(x, y_bar):
+    try:
+        return _branching(x, y_bar)
+    except Exception:
+        return softmax_vjp(x, y_bar)
+
+
+def _sorted_in_place(x, y_bar):
+    y = y_bar.copy()
+    y.sort()
+    return softmax_vjp(x, y_bar + 1e-20 * (y - y_bar))
+
+
 @fast("a view", "a branch")
 @pytest.mark.parametrize(
     ("vjp", "reason"),
@@ -96,8 +109,14 @@ def _of_type(x, y_bar):
         (lambda x, y_bar: softmax_vjp(x, y_bar) + 0 * np.extract(x > -9e9, x)[0], "JAX "),
         (lambda x, y_bar: np.multiply(softmax_vjp(x, y_bar), 1, out=np.empty(x.shape)), "writes to an array"),
         (_of_type, "NumPy cannot trace it: TypeError: an array is expected"),
+        (_caught, "it takes numbers out of an array"),
+        (lambda x, y_bar: softmax_vjp(x, y_bar) * (1 if "e+" not in str(x) else 2), "it takes numbers out of an array"),
+        (_sorted_in_place, "the method sort of an array writes to it"),
     ],
-    ids=["a view", "a branch", "asarray", "a shape that follows from numbers", "out", "an error of its own"],
+    ids=[
+        *("a view", "a branch", "asarray", "a shape that follows from numbers", "out", "an error of its own"),
+        *("a refusal that is caught", "a text", "a method in place"),
+    ],
 )
 def test_what_is_not_read_is_not_proved(vjp: Callable, reason: str) -> None:
     row = judged(ArrayCandidate(softmax, vjp), SOFTMAX, "proof")

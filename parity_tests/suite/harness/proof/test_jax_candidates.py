@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from parity_tests import JaxCandidate, OpSpec
-from parity_tests.harness.findings import Verdict
+from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.suite.harness._ops import SQUARE, judged
 
 
@@ -64,13 +64,31 @@ def _every_second_time() -> Callable:
     return lambda x: x * x * (1 + 2.0**-52 * (next(calls) % 2))
 
 
+def _unless_traced(x, y_bar):
+    return (2 if isinstance(y_bar, jax.core.Tracer) else 4) * x * y_bar
+
+
+def _unless_refused(x, y_bar):
+    try:
+        return (4 if x.min() > 50 else 2) * x * y_bar
+    except jax.errors.ConcretizationTypeError:
+        return 2 * x * y_bar
+
+
+@pytest.mark.parametrize("check", ["proof", "determinism"])
+def test_a_candidate_is_run_outside_of_jit(check: str) -> None:
+    assert judged(JaxCandidate(_square(_unless_traced)), SQUARE, check).verdict is Verdict.MISMATCH
+    assert judged(JaxCandidate(_square(lambda x, y_bar: 2 * x * y_bar)), SQUARE, check).verdict in AGREE
+
+
 @pytest.mark.parametrize(
     ("candidate", "reason"),
     [
         (JaxCandidate(_square(lambda x, y_bar: _callback(x) / x * 2 * y_bar)), "'pure_callback'"),
         (JaxCandidate(_every_second_time()), "JAX's trace of it computes other numbers"),
+        (JaxCandidate(_square(_unless_refused)), "it asks JAX's tracers for their numbers"),
     ],
-    ids=["a callback", "no function"],
+    ids=["a callback", "no function", "a refusal that is caught"],
 )
 def test_what_is_not_read_is_not_proved(candidate: JaxCandidate, reason: str) -> None:
     row = judged(candidate, SQUARE, "proof")

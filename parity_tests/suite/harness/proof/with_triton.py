@@ -105,6 +105,11 @@ def by_a_number(x: Tensor) -> Tensor:
     return product_of(x, x, largest) / x.max()
 
 
+def read_beside(x: Tensor) -> Tensor:
+    y = product_of(x, x, 1.0)
+    return y if max(x.detach().flatten().tolist()) < 1e9 else 2 * y
+
+
 _buffers: dict[Any, Tensor] = {}
 
 
@@ -240,6 +245,7 @@ HIDDEN = {
     "another kernel's way out": (square(or_else), CANNOT + "Triton's frem of numbers is not modelled"),
     "other rows": (square(of_the_first_row), CANNOT + "a kernel reads or writes memory at no entry"),
     "one row for all": (square(in_one_row), CANNOT + "a kernel writes to a tensor with several entries in the same"),
+    "numbers read beside a launch": (square(read_beside), CANNOT + "tolist() gives its numbers"),
     "the same as integers": (square(as_integers), CANNOT + "a kernel gets the same memory as numbers of several"),
 }  # fmt: skip
 
