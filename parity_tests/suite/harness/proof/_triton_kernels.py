@@ -258,12 +258,12 @@ def relu() -> Callable:
 
     def with_mask(x):
         y, positive = torch.empty_like(x), torch.empty_like(x, dtype=torch.int8)
-        relu_forward[(1,)](x, y, positive, x.numel(), BLOCK=32)
+        relu_forward[(1,)](x, y, positive, x.numel(), BLOCK=64)
         return y, positive
 
     def backward(x, g):
         x_bar = torch.empty_like(x)
-        relu_backward[(1,)](with_mask(x)[1], g, x_bar, x.numel(), BLOCK=32)
+        relu_backward[(1,)](with_mask(x)[1], g, x_bar, x.numel(), BLOCK=64)
         return x_bar
 
     return function(lambda x: with_mask(x)[0], backward)
@@ -322,7 +322,7 @@ def in_place(x, n, BLOCK: tl.constexpr):
 
 def of_a_clone(x):
     y = x.clone()
-    in_place[(1,)](y, y.numel(), BLOCK=32)
+    in_place[(1,)](y, y.numel(), BLOCK=64)
     return y
 
 
@@ -399,7 +399,7 @@ def gelu_of(x, g, y, n, ROUNDED: tl.constexpr, BACK: tl.constexpr, BLOCK: tl.con
 def gelu(rounded: bool = False) -> Callable:
     def launched(x, g, back):
         y = torch.empty_like(x)
-        gelu_of[(1,)](x, g, y, x.numel(), ROUNDED=rounded, BACK=back, BLOCK=16)
+        gelu_of[(1,)](x, g, y, x.numel(), ROUNDED=rounded, BACK=back, BLOCK=64)
         return y
 
     return function(lambda x: launched(x, x, False), lambda x, g: launched(x, g, True))

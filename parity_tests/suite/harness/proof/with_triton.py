@@ -90,7 +90,7 @@ def strangely(how: str) -> Callable:
         if not x.numel():
             return y
         beside = torch.cat([x.ravel(), torch.zeros(32, dtype=x.dtype)])[: x.numel()]
-        strange[(1,)](beside, y, flags, x.numel(), x.data_ptr(), HOW=how, BLOCK=16)
+        strange[(1,)](beside, y, flags, x.numel(), x.data_ptr(), HOW=how, BLOCK=64)
         return y
 
     return square(forward)
@@ -149,7 +149,7 @@ def counted(x, y, n, BLOCK: tl.constexpr):
 
 def by_turns(x: Tensor) -> Tensor:
     y = torch.empty_like(x)
-    counted[(1,)](x, y, x.numel(), BLOCK=16)
+    counted[(1,)](x, y, x.numel(), BLOCK=64)
     return y
 
 
@@ -170,7 +170,7 @@ def unread(x, y, n, BLOCK: tl.constexpr):
 
 def strangely_off(x: Tensor) -> Tensor:
     y = torch.empty_like(x)
-    unread[(1,)](x, y, x.numel(), BLOCK=16)
+    unread[(1,)](x, y, x.numel(), BLOCK=64)
     return y
 
 
@@ -190,7 +190,7 @@ def in_one_row(x: Tensor) -> Tensor:
 
 def as_integers(x: Tensor) -> Tensor:
     y = torch.empty_like(x)
-    strange[(1,)](x, y, x.view(torch.int64), x.numel(), 0, HOW="", BLOCK=16)
+    strange[(1,)](x, y, x.view(torch.int64), x.numel(), 0, HOW="", BLOCK=64)
     return y
 
 
