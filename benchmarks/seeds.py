@@ -32,12 +32,12 @@ from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection import COLLECTION, MORE, Case
-from parity_tests.suite.collection._case import Mistake
+from parity_tests.operators.catalogue import COLLECTION, MORE
+from parity_tests.operators.operator import Mistake, Operator
 
 ALARMS = (Verdict.MISMATCH, Verdict.SUSPECT, Verdict.ERROR)
 RIGHT = "right"
-CASES: Mapping[str, Case] = COLLECTION | MORE
+CASES: Mapping[str, Operator] = COLLECTION | MORE
 OPERATORS = (*CASES, attn.SPEC.name)
 Key = tuple[str, str, int]  # operator, version, seed
 

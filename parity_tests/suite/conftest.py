@@ -17,7 +17,7 @@ from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.judging.plan import shrinking_for
 from parity_tests.harness.report.report import Report
-from parity_tests.suite.collection import Case
+from parity_tests.operators.operator import Operator
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,10 +46,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[i] = item
 
 
-def _case_of(item: pytest.Item) -> Case | None:
+def _case_of(item: pytest.Item) -> Operator | None:
     """The operator of the collection that a test is parametrized by."""
     case = item.callspec.params.get("case") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
-    return case if isinstance(case, Case) else None
+    return case if isinstance(case, Operator) else None
 
 
 @pytest.fixture

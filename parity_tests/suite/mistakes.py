@@ -1,9 +1,8 @@
-"""Planted mistakes: what one is, the operator that it is planted in, and how it is judged."""
+"""How a planted mistake is judged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from parity_tests.harness.candidates.base import AnyCandidate
 from parity_tests.harness.crosscheck import as_candidate, select_checks, select_precisions
@@ -12,34 +11,7 @@ from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.specs.spec import OpSpec
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A wrong version of an operator.
-
-    Attributes:
-        call: the version.
-        caught_by: the check that must catch it.
-        dtype: the dtype that it must be caught in.
-        passes: checks that do not notice, which shows that it is the one named that is needed.
-        verdict: the verdict of the check that must catch it.
-    """
-
-    call: Callable | AnyCandidate
-    caught_by: str
-    dtype: str = "float64"
-    passes: tuple[str, ...] = ()
-    verdict: Verdict = Verdict.MISMATCH
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """An operator, a right version of it, and wrong ones by their names."""
-
-    spec: OpSpec
-    right: Callable | AnyCandidate
-    mistakes: Mapping[str, Mistake]
+from parity_tests.operators.operator import Mistake
 
 
 def judged(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from parity_tests.suite.mistakes import Mistake
+from parity_tests.operators.operator import Mistake
 from torch_impl._attn_function import Attn
 
 

@@ -12,7 +12,8 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.report import Report
-from parity_tests.suite.collection import COLLECTION, MORE, Case
+from parity_tests.operators.catalogue import COLLECTION, MORE
+from parity_tests.operators.operator import Operator
 from parity_tests.suite.mistakes import assert_caught
 from parity_tests.suite.mistakes import judged as judged_version
 from parity_tests.suite.rotation import rotating
@@ -70,13 +71,13 @@ NUMERICAL += ["vjp_of_jvp", "jvp_of_jvp", "points_second_order"]
 
 
 @functools.lru_cache(maxsize=1)  # the tests of a case follow one another: see `pytest_collection_modifyitems`
-def courts(case: Case) -> dict[int, Oracles]:
+def courts(case: Operator) -> dict[int, Oracles]:
     """A court for each seed; the oracle is traced, and certified at seed 0, once for all of them."""
     first = Oracles(case.spec, "cpu", SEEDS[0])
     return {SEEDS[0]: first} | {seed: first.at_seed(seed) for seed in SEEDS[1:]}
 
 
-def judged(case: Case, call: Callable, checks: list[str] | None, dtypes: list[str], seed: int, name: str) -> Report:
+def judged(case: Operator, call: Callable, checks: list[str] | None, dtypes: list[str], seed: int, name: str) -> Report:
     """The report on one version, by oracles that may have judged others."""
     oracles = courts(case)[seed]
     return judged_version(call, case.spec, checks, dtypes, seed=seed, oracles=oracles, name=name)
@@ -97,7 +98,7 @@ def test_a_mistake_is_not_caught_by_luck(case, mistake):
     assert row.verdict is Verdict.MISMATCH, str(report)
 
 
-def no_alarm(case: Case, dtypes: list[str], seed: int, alarms: tuple[Verdict, ...]) -> Report:
+def no_alarm(case: Operator, dtypes: list[str], seed: int, alarms: tuple[Verdict, ...]) -> Report:
     """Judge a right version under every check; a check that PyTorch itself has no rule for may say so."""
     report = judged(case, case.right, None, dtypes, seed, "right")
     assert not [row for row in report.rows if row.verdict in alarms], str(report)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parity_tests.suite.collection import COLLECTION, MORE
+from parity_tests.operators.catalogue import COLLECTION, MORE
 from parity_tests.suite.groups import FILES, LONGEST, group_of, is_long
 
 HERE = "parity_tests/suite/test_collection.py"

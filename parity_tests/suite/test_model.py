@@ -22,7 +22,8 @@ from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE
 from parity_tests.harness.specs.samples import Sample, samples
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection.model import CASES
+from parity_tests.operators import model as planted
+from parity_tests.operators.catalogue import operators_of
 from parity_tests.suite.marks import fast, marks
 from parity_tests.suite.rotation import rotating
 
@@ -102,7 +103,7 @@ def test_the_oracle_certifies_its_formulas() -> None:
 
 MISTAKES = [
     pytest.param(op, mistake, id=f"{op}-{name}")
-    for op, case in CASES.items()
+    for op, case in operators_of(planted).items()
     for name, mistake in case.mistakes.items()
 ]
 

@@ -18,8 +18,8 @@ from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection import COLLECTION, MORE, Case
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.catalogue import COLLECTION, MORE
+from parity_tests.operators.operator import Operator, function
 from parity_tests.suite.rotation import rotating
 from parity_tests.suite.test_collection import ALARMS
 
@@ -46,13 +46,13 @@ def _by_the_logarithm(x, mask, w):
     return w[:, None] * torch.exp(torch.where(mask > 0, x - y[:, None], -math.inf)), None
 
 
-masked_lse = Case(
+masked_lse = Operator(
     OpSpec("masked_logsumexp", _masked_lse, "(n,d),(n,d)->(n)", domains={"mask": _masked}, constants=["mask"]),
     function(_masked_lse_torch, _by_the_logarithm),
     {},
 )
 # PyTorch's own product, which multiplies in an order of its own; of its second derivatives see `collection.reductions`.
-product = Case(COLLECTION["product"].spec, lambda x: x.prod(-1), {})
+product = Operator(COLLECTION["product"].spec, lambda x: x.prod(-1), {})
 
 # A right version, its checks, and seeds: the first one raised an alarm that was false.
 CASES = {

@@ -14,17 +14,19 @@ from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake
-from parity_tests.suite.collection.special_points import CASES
+from parity_tests.operators import special_points
+from parity_tests.operators.catalogue import operators_of
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating
 from parity_tests.suite.test_collection import ALARMS
 
+CASES = operators_of(special_points)
 FIRST_SEEDS, MORE_SEEDS = range(1), range(1, 5)
 CHECKS = ("vjp", "points", "points_second_order", "exact")
 
 
-def reports(case: Case, call: Callable, checks: Sequence[str], dtypes: Sequence[str], seeds: Sequence[int]):
+def reports(case: Operator, call: Callable, checks: Sequence[str], dtypes: Sequence[str], seeds: Sequence[int]):
     """A report for every seed; none is shrunk, and all are judged in one court."""
     first = Oracles(case.spec, "cpu", seeds[0])
     for seed in seeds:
@@ -40,13 +42,13 @@ def reports(case: Case, call: Callable, checks: Sequence[str], dtypes: Sequence[
         yield seed, report
 
 
-def is_caught_at(case: Case, mistake: Mistake, seeds: Sequence[int]) -> None:
+def is_caught_at(case: Operator, mistake: Mistake, seeds: Sequence[int]) -> None:
     for seed, report in reports(case, mistake.call, [mistake.caught_by], [mistake.dtype], seeds):
         (row,) = (row for row in report.rows if row.candidate == "judged")
         assert row.verdict is Verdict.MISMATCH, f"seed {seed}\n{report}"
 
 
-def is_not_accused_at(case: Case, dtypes: Sequence[str], seeds: Sequence[int]) -> None:
+def is_not_accused_at(case: Operator, dtypes: Sequence[str], seeds: Sequence[int]) -> None:
     for seed, report in reports(case, case.right, CHECKS, dtypes, seeds):
         assert not [row for row in report.rows if row.verdict in ALARMS], f"seed {seed}\n{report}"
         assert any(row.check == "points" and row.passed for row in report.rows), f"seed {seed}\n{report}"
@@ -63,13 +65,13 @@ LONG = ("largest_of_twelve", "router")
         for op, case in CASES.items()
     ],
 )
-def test_a_right_version_is_accused_in_no_format(case: Case):
+def test_a_right_version_is_accused_in_no_format(case: Operator):
     is_not_accused_at(case, list(PRECISIONS), FIRST_SEEDS)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_right_version_is_accused_at_no_seed_in_no_format(case: Case):
+def test_a_right_version_is_accused_at_no_seed_in_no_format(case: Operator):
     is_not_accused_at(case, list(PRECISIONS), MORE_SEEDS)
 
 
@@ -97,4 +99,4 @@ def test_of_quotients_of_quotients_nothing_is_said_there():
     spec = OpSpec(
         "harmonic", lambda x, y: 1 / (1 / x + 1 / y), "(n),(n)->(n)", domains={"x": "positive", "y": "positive"}
     )
-    is_not_accused_at(Case(spec, lambda x, y: 1 / (1 / x + 1 / y), {}), ["float32", "float16"], [0])
+    is_not_accused_at(Operator(spec, lambda x, y: 1 / (1 / x + 1 / y), {}), ["float32", "float16"], [0])

@@ -12,7 +12,7 @@ import torch
 
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
 from parity_tests.harness.specs.samples import samples
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating
 

@@ -15,7 +15,7 @@ from parity_tests.cli.app import app
 from parity_tests.harness.captures.captures import Effect, captures
 from parity_tests.harness.captures.provenance import Unreadable
 from parity_tests.harness.checks import CHECKS
-from parity_tests.suite.collection import COLLECTION, MORE
+from parity_tests.operators.catalogue import COLLECTION, MORE
 from parity_tests.suite.harness.captures import _captures as shapes
 from parity_tests.suite.harness.checks import planted
 from parity_tests.suite.harness.checks.planted import interleaved, vjp_of_jvp, vjp_of_vjp

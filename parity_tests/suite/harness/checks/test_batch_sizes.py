@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from parity_tests import Verdict
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import SQUARE, judged
 
 Batch = Callable[[torch.Tensor], torch.Tensor]

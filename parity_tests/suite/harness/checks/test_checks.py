@@ -15,13 +15,14 @@ from parity_tests.harness import checks as package
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.findings import AGREE
 from parity_tests.harness.numbers.formats import PRECISIONS
+from parity_tests.operators.operator import Operator
 from parity_tests.suite.harness._ops import PAIR, SQUARE, normal, pair_function, tensors
 from parity_tests.suite.harness._ops import judged as row_of
 from parity_tests.suite.harness.checks import planted
 from parity_tests.suite.harness.checks.planted import cases_of, mistake_of
 from parity_tests.suite.harness.checks.planted.race import ON_GPU, RUNS_ON_GPU
 from parity_tests.suite.harness.checks.planted.vjp import DOUBLE, NONLINEAR
-from parity_tests.suite.mistakes import Case, assert_caught, judged, verdicts
+from parity_tests.suite.mistakes import assert_caught, judged, verdicts
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -39,7 +40,9 @@ _LONG = (
 )
 
 
-def _slow(check: str, name: str, dtype: str = "float64", case: Case | None = None) -> Sequence[pytest.MarkDecorator]:
+def _slow(
+    check: str, name: str, dtype: str = "float64", case: Operator | None = None
+) -> Sequence[pytest.MarkDecorator]:
     """Of a check's operators the first one is fast, in one format and with one of its mistakes."""
     long = check in ("race", "raises", "proof") or name in _LONG
     further = case is not None and case is not cases_of(check)[0]

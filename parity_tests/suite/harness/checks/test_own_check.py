@@ -43,7 +43,7 @@ PLANTED = '''\
 """A shortcut where the cotangents are ones."""
 
 from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
+from parity_tests.operators.operator import Operator, Mistake
 
 
 def _shortcut(x, y, g, h):
@@ -52,7 +52,7 @@ def _shortcut(x, y, g, h):
 
 
 _CALL = pair_function(backward=_shortcut).apply
-CASES = (Case(PAIR, pair, {"a shortcut": Mistake(_CALL, "ones", passes=("forward", "vjp", "linearity"))}),)
+CASES = (Operator(PAIR, pair, {"a shortcut": Mistake(_CALL, "ones", passes=("forward", "vjp", "linearity"))}),)
 '''
 LINE = '    "ones": ("vjp",),\n'
 

@@ -15,7 +15,7 @@ from parity_tests import OpSpec, Verdict
 from parity_tests.harness.diagnosis import right_where
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.addends import addends
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import judged, unary_function
 from parity_tests.suite.marks import fast
 

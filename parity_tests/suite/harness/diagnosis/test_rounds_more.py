@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import hypot_by_a_ratio, judged, normal, unary_function
 
 ADD = OpSpec("add_one", primal=lambda x: x + 1, signature="(n)->(n)")

@@ -20,7 +20,7 @@ from parity_tests.harness.crosscheck import select_checks
 from parity_tests.harness.maps import derivative_map
 from parity_tests.harness.mutation.kill_matrix import Fate, KillMatrix
 from parity_tests.harness.mutation.mutate import Mutation, flattened, mutated, mutations
-from parity_tests.suite.collection import COLLECTION
+from parity_tests.operators.catalogue import COLLECTION
 from parity_tests.suite.harness._ops import normal
 
 # Neither derivative is linear in the inputs, and its product of two arrays of one shape may be swapped.

@@ -17,7 +17,7 @@ from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle import certificate_at_ties
 from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.harness.specs.samples import samples
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import hypot_by_a_ratio, judged
 from parity_tests.suite.marks import fast
 

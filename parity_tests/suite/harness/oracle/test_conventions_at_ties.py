@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import judged
 
 pytestmark = pytest.mark.usefixtures("certified_once")

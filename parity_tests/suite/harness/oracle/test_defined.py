@@ -16,7 +16,7 @@ from parity_tests.harness.oracle.defined import _only_zeros_known, where_defined
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.oracle.truth import Truth
 from parity_tests.harness.specs.samples import samples
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import judged, rows
 
 FMOD = OpSpec("fmod", lambda x, y: jnp.fmod(x, y), "(n),(n)->(n)")

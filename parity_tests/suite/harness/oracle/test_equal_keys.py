@@ -16,7 +16,7 @@ from parity_tests import OpSpec, Verdict
 from parity_tests.harness.numbers.formats import FLOAT64, PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import judged
 
 SLOW = pytest.mark.slow

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.harness.oracle import kinks
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import judged, rows
 from parity_tests.suite.rotation import rotating
 

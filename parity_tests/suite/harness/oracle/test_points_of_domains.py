@@ -14,7 +14,7 @@ from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.oracle.points import placements
 from parity_tests.harness.specs.domains import DOMAINS, Domain
 from parity_tests.harness.specs.samples import samples
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import judged
 from parity_tests.suite.marks import fast
 from parity_tests.suite.rotation import rotating

@@ -14,7 +14,7 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.oracle.shifts import shifts
 from parity_tests.harness.specs.samples import samples
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.rotation import rotating
 
 pytestmark = pytest.mark.usefixtures("certified_once")

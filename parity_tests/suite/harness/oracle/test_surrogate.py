@@ -11,7 +11,7 @@ import torch
 
 from parity_tests import JaxCandidate, OpSpec, Verdict, crosscheck
 from parity_tests.harness.report.results import ORACLE
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import judged, rows
 
 VJP_LINE = "is a surrogate gradient (no derivative of the primal): compared with OpSpec.surrogate"

@@ -16,7 +16,7 @@ from parity_tests.harness.oracle.oracle import Oracle
 from parity_tests.harness.oracle.points import placements
 from parity_tests.harness.oracle.thresholds import beyond
 from parity_tests.harness.specs.samples import samples
-from parity_tests.suite.collection import COLLECTION
+from parity_tests.operators.catalogue import COLLECTION
 
 
 def norm(x: jax.Array) -> jax.Array:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from parity_tests.harness.findings import Verdict
-from parity_tests.suite.collection import COLLECTION, MORE, Case
+from parity_tests.operators.catalogue import COLLECTION, MORE
+from parity_tests.operators.operator import Operator
 from parity_tests.suite.mistakes import judged, verdicts
 from parity_tests.suite.rotation import rotating
 
@@ -38,7 +39,7 @@ PROTOCOL = {  # it is right when it is called as a trace calls it
 THE_SAME = ROUNDED | ELSEWHERE | PROTOCOL
 
 
-def verdict(call: object, case: Case) -> Verdict:
+def verdict(call: object, case: Operator) -> Verdict:
     return verdicts(judged(call, case.spec, ["proof"], ["float64"]))["proof"]  # type: ignore[arg-type]
 
 
@@ -48,7 +49,7 @@ def verdict(call: object, case: Case) -> Verdict:
     ("case", "name"),
     [pytest.param(case, f"{op}: {name}", id=f"{op}-{name}") for op, case in CASES.items() for name in case.mistakes],
 )
-def test_a_mistake_is_proved_only_where_its_formula_is_right(case: Case, name: str) -> None:
+def test_a_mistake_is_proved_only_where_its_formula_is_right(case: Operator, name: str) -> None:
     found = verdict(case.mistakes[name.partition(": ")[2]].call, case)
     assert (found is Verdict.PROVED) == (name in THE_SAME)
     assert found not in (Verdict.PASS, Verdict.ERROR)

@@ -15,7 +15,7 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.primitives.matrix import linear_solve
 from parity_tests.harness.rounding import scales as rounding_scales
 from parity_tests.harness.rounding.analysis import bounded
-from parity_tests.suite.collection.matrix_functions import by_taylor
+from parity_tests.operators.matrix_functions import by_taylor
 from parity_tests.suite.marks import fast
 
 F16 = PRECISIONS["float16"]

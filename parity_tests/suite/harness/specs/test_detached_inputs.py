@@ -11,7 +11,7 @@ from jax import lax
 from torch import Tensor
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import judged, normal
 from parity_tests.suite.marks import fast
 

@@ -13,7 +13,7 @@ import torch
 from parity_tests import OpSpec, Verdict, crosscheck, integer
 from parity_tests.harness.specs.domains import EmptyDomain
 from parity_tests.harness.specs.samples import Sample, at_sizes, few_samples, samples
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 
 SPEC = OpSpec("op", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
 NAMES = ("x", "y")

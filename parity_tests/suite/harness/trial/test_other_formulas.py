@@ -11,7 +11,7 @@ import torch
 
 from parity_tests import OpSpec, Verdict
 from parity_tests.harness.report.results import Row
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import function
 from parity_tests.suite.harness._ops import judged, unary_function
 from parity_tests.suite.marks import fast
 

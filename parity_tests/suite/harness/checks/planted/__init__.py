@@ -8,10 +8,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 
-from parity_tests.suite.mistakes import Case, Mistake
+from parity_tests.operators.operator import Mistake, Operator
 
 
-def cases_of(check: str, package: str = __name__) -> Sequence[Case]:
+def cases_of(check: str, package: str = __name__) -> Sequence[Operator]:
     """The operators with mistakes that a check must catch, and with the right versions that it must not accuse.
 
     Raises:
@@ -26,7 +26,7 @@ def cases_of(check: str, package: str = __name__) -> Sequence[Case]:
         raise LookupError(f"the check {check!r} has no planted mistake; write {path} with CASES") from error
 
 
-def mistake_of(check: str, name: str) -> tuple[Mistake, Case]:
+def mistake_of(check: str, name: str) -> tuple[Mistake, Operator]:
     """A mistake by its name, and the case that it is planted in."""
     ((mistake, case),) = ((case.mistakes[name], case) for case in cases_of(check) if name in case.mistakes)
     return mistake, case

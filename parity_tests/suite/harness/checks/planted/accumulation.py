@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class Replaces(Pair):
@@ -51,7 +51,7 @@ class TakesOneStrideForAll(Pair):
 
 _PASSES = ("vjp", "input_subsets", "retain_graph", "interleaved", "purity", "checkpoint")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

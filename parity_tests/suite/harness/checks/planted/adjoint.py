@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair, pair_function, pair_jvp
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _doubled(*args):
@@ -11,4 +11,4 @@ def _doubled(*args):
 
 
 _CALL = pair_function(jvp=_doubled).apply
-CASES = (Case(PAIR, pair, {"a factor in the jvp": Mistake(_CALL, "adjoint", passes=("forward", "vjp"))}),)
+CASES = (Operator(PAIR, pair, {"a factor in the jvp": Mistake(_CALL, "adjoint", passes=("forward", "vjp"))}),)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class LostForTheSameTensor(Pair):
@@ -96,7 +96,7 @@ def _of_one_thing(a, b, c, d, e):
 
 _PASSES = ("forward", "vjp", "input_subsets", "layouts", "purity", "interleaved")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {
@@ -108,7 +108,7 @@ CASES = (
             "neighbours in memory": Mistake(WrongValuesInOneBuffer.apply, "aliases", passes=_PASSES),
         },
     ),
-    Case(
+    Operator(
         FIVE,
         _product,
         {

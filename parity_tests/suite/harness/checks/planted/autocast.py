@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _always_float16(x, y):
@@ -47,7 +47,7 @@ def _refuses_by_words(x, y):
 
 _PASSES = ("forward", "vjp", "purity", "jvp_of_jvp", "make_fx", "compile")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

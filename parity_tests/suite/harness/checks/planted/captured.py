@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, normal, pair
-from parity_tests.suite.mistakes import Case, Mistake
 
 _WEIGHT = normal(4, 5, seed=7)
 _BIAS = np.zeros(5)
@@ -142,7 +142,7 @@ def _of_a_global(x, y):
 
 _PASSES = ("forward", "vjp", "input_subsets", "purity", "layouts")
 CASES = (
-    Case(
+    Operator(
         LAYER,
         functools.partial(_right, *_parameters()),
         {
@@ -150,20 +150,20 @@ CASES = (
             "attributes of an object": Mistake(Bound(), "captured", passes=_PASSES),
         },
     ),
-    Case(
+    Operator(
         replace(LAYER, name="module"),
         ModuleLayer(True),
         {"a parameter": Mistake(ModuleLayer(False), "captured", passes=_PASSES)},
     ),
-    Case(
+    Operator(
         replace(LAYER, name="buffers"),
         Buffered(True),
         {"a buffer": Mistake(Buffered(False), "captured", passes=_PASSES)},
     ),
-    Case(
+    Operator(
         replace(LAYER, name="buffers in a closure"),
         _closing_over(Buffered(True)),
         {"a buffer in a closure": Mistake(_closing_over(Buffered(False)), "captured", passes=_PASSES)},
     ),
-    Case(PAIR, _times_a_global, {"a global behind a wall": Mistake(_of_a_global, "captured", passes=_PASSES)}),
+    Operator(PAIR, _times_a_global, {"a global behind a wall": Mistake(_of_a_global, "captured", passes=_PASSES)}),
 )

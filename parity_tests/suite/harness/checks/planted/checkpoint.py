@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class AnotherScale(Pair):
@@ -33,7 +33,7 @@ class SavedTensorsReadTwice(Pair):
 
 _PASSES = ("forward", "vjp", "purity", "saved_tensors")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

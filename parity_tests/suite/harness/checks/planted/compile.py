@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _another_path(x, y):
@@ -13,4 +13,4 @@ def _another_path(x, y):
 
 
 _PASSES = ("forward", "vjp", "purity", "jvp_of_jvp", "fake", "make_fx")
-CASES = (Case(PAIR, pair, {"another path if compiled": Mistake(_another_path, "compile", passes=_PASSES)}),)
+CASES = (Operator(PAIR, pair, {"another path if compiled": Mistake(_another_path, "compile", passes=_PASSES)}),)

@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, normal, pair
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _factors_in_any_order():
@@ -43,12 +43,12 @@ class SharedWorkspace(torch.autograd.Function):
 
 PRODUCT = OpSpec("product", primal=lambda x, w: x @ w, inputs=(normal(4, 3), normal(3, 5, seed=1)))
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {"factors in any order": Mistake(_factors_in_any_order(), "determinism", passes=("forward", "vjp"))},
     ),
-    Case(
+    Operator(
         PRODUCT,
         lambda x, w: x @ w,
         {

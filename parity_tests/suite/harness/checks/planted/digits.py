@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import MADE_PAIR, pair, pair_backward, pair_function, unary_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _wrong_far_out(x, y, g, h):
@@ -42,7 +42,7 @@ def sech2(x: torch.Tensor) -> torch.Tensor:
 CANCELS = ("forward", "vjp", "jvp", "points")
 
 CASES = (
-    Case(
+    Operator(
         MADE_PAIR,
         pair,
         {
@@ -51,7 +51,7 @@ CASES = (
             ),
         },
     ),
-    Case(
+    Operator(
         EXPM1,
         unary_function(torch.expm1, lambda x, g: torch.exp(x) * g),
         {
@@ -60,12 +60,12 @@ CASES = (
             "expm1' = expm1 + 1, float64": Mistake(torch.expm1, "digits", "float64", CANCELS),
         },
     ),
-    Case(
+    Operator(
         TANH,
         unary_function(torch.tanh, lambda x, g: g * sech2(x)),
         {"tanh' = 1 - tanh²": Mistake(torch.tanh, "digits", "float32", CANCELS)},
     ),
-    Case(
+    Operator(
         HYPOT,
         torch.hypot,
         {"squares that underflow": Mistake(lambda x, y: torch.sqrt(x * x + y * y), "digits", "float32", CANCELS[:3])},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import MADE_PAIR, pair, pair_backward, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _one_bit_more(x, y, g, h):
@@ -15,5 +15,7 @@ def _one_bit_more(x, y, g, h):
 
 _CALL = pair_function(backward=_one_bit_more).apply
 CASES = (
-    Case(MADE_PAIR, pair, {"one bit too much": Mistake(_CALL, "exact", passes=("forward", "vjp", "jvp", "points"))}),
+    Operator(
+        MADE_PAIR, pair, {"one bit too much": Mistake(_CALL, "exact", passes=("forward", "vjp", "jvp", "points"))}
+    ),
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair, pair_operator
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _transposed_kernel(x, y):
@@ -16,7 +16,7 @@ def _transposed_on_meta(x, y):
 
 
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

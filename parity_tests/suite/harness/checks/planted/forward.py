@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _off_by_a_thousandth(x, y):
@@ -11,4 +11,4 @@ def _off_by_a_thousandth(x, y):
     return first, 1.001 * second
 
 
-CASES = (Case(PAIR, pair, {"one output off by a thousandth": Mistake(_off_by_a_thousandth, "forward")}),)
+CASES = (Operator(PAIR, pair, {"one output off by a thousandth": Mistake(_off_by_a_thousandth, "forward")}),)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function, pair_slope
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class _Curvature(torch.autograd.Function):
@@ -30,7 +30,7 @@ class _Curvature(torch.autograd.Function):
 
 _CALL = pair_function(backward=pair_slope(_Curvature.apply).apply).apply
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, normal, pair, pair_backward, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 SPEC = replace(PAIR, given_size=(normal(40, 30, seed=2), normal(40, 30, seed=3)))
 _MOST = 64  # entries that the grids of the wrong versions reach
@@ -31,7 +31,7 @@ def _backward(x, y, g, h):
 
 
 CASES = (
-    Case(
+    Operator(
         SPEC,
         pair,
         {

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, normal, pair
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class DataSaved(Pair):
@@ -40,13 +40,13 @@ def _passed_on(returned):
 
 _PASSES = ("forward", "vjp", "purity", "saved_tensors")
 CASES = (
-    Case(PAIR, pair, {"saves x.data": Mistake(DataSaved.apply, "in_place", passes=_PASSES)}),
-    Case(
+    Operator(PAIR, pair, {"saves x.data": Mistake(DataSaved.apply, "in_place", passes=_PASSES)}),
+    Operator(
         PASSED_ON,
         lambda x: (torch.tanh(x), x),  # as PyTorch itself does where there is nothing to compute
         {"returns x.data": Mistake(_passed_on(lambda x, t: x.data), "in_place", passes=_PASSES)},
     ),
-    Case(
+    Operator(
         replace(PASSED_ON, name="viewed"),
         _passed_on(lambda x, t: x.view_as(x)),
         {"returns a view of x.data": Mistake(_passed_on(lambda x, t: x.data[:]), "in_place", passes=_PASSES)},

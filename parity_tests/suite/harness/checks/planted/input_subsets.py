@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, normal, pair, pair_backward
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class NeedsBoth(torch.autograd.Function):
@@ -59,12 +59,12 @@ def _of_these(needed: tuple[bool, ...]):
 
 _PASSES = ("vjp", "vjp_partial", "layouts")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {"a gradient that needs the other": Mistake(NeedsBoth.apply, "input_subsets", passes=("vjp", "layouts"))},
     ),
-    Case(
+    Operator(
         ADAPTED,
         _adapted,
         {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _read_with_32_bits(x: torch.Tensor) -> torch.Tensor:
@@ -24,7 +24,7 @@ def _cotangent_with_32_bits(x, y, g, h):
 
 
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class OnTheClass(Pair):
@@ -67,7 +67,7 @@ class OneOutputBuffer(Pair):
 
 _PASSES = ("forward", "vjp", "purity", "retain_graph")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function, pair_jvp
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _of_the_other_input(x, y, x_dot, y_dot):
@@ -35,7 +35,7 @@ class DroppedTangent(pair_function()):
 
 
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair, pair_jvp
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _linearised(x, y):
@@ -14,4 +14,4 @@ def _linearised(x, y):
 
 
 _PASSES = ("forward", "vjp", "jvp", "adjoint")
-CASES = (Case(PAIR, pair, {"linearised": Mistake(_linearised, "jvp_of_jvp", passes=_PASSES)}),)
+CASES = (Operator(PAIR, pair, {"linearised": Mistake(_linearised, "jvp_of_jvp", passes=_PASSES)}),)

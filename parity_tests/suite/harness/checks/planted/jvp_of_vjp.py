@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch.autograd import forward_ad
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _saved_intermediate(x, y, g, h):
@@ -21,7 +21,7 @@ def _drops_tangents(x, y, g, h):
 
 
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import MADE_PAIR, pair, pair_backward, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _first_rows(x, y):
@@ -22,7 +22,7 @@ def _first_columns(x, y, *cotangents):
 
 _PASSES = ("forward", "vjp", "layouts")
 CASES = (
-    Case(
+    Operator(
         MADE_PAIR,
         pair,
         {

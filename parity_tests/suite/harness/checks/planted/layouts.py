@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from parity_tests import OpSpec, integer
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _as_if_contiguous(x: torch.Tensor) -> torch.Tensor:
@@ -79,7 +79,7 @@ class IndicesAsIfContiguous(torch.autograd.Function):
 
 
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {
@@ -110,7 +110,7 @@ CASES = (
             "writes between the rows": Mistake(_pads_rows, "layouts", passes=("forward", "vjp", "purity", "in_place")),
         },
     ),
-    Case(
+    Operator(
         ROWS,
         rows,
         {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, pair
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class OutputOnCtx(Pair):
@@ -29,7 +29,7 @@ class HistoryOnTheClass(Pair):
 
 _PASSES = ("forward", "vjp", "purity")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

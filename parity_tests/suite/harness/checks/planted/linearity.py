@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _clipped(x, y, g, h):
@@ -58,7 +58,7 @@ BACKWARDS = {
 }
 _PASSES = ("forward", "vjp", "purity")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from parity_tests import OpSpec, Verdict
-from parity_tests.suite.mistakes import Case, Mistake
+from parity_tests.operators.operator import Mistake, Operator
 
 _SHAPES = (256, 64), (256, 64), (256, 64)
 
@@ -123,7 +123,7 @@ def suspect(dtype: str = "bfloat16", of: Callable = kernel, **changes: Any) -> M
 
 
 CASES = (
-    Case(
+    Operator(
         SCORES,
         kernel(),
         {
@@ -138,7 +138,7 @@ CASES = (
             "3 % too large in float16": suspect("float16", q_bar=lambda x: 1.03 * x),
         },
     ),
-    Case(
+    Operator(
         replace(SCORES, name="scores throughout"),
         kernel(inside=None),
         {
@@ -146,7 +146,8 @@ CASES = (
             "float16 throughout, 0.1 % too large": suspect("float16", inside=None, v_bar=lambda x: 1.001 * x),
         },
     ),
-    Case(  # in float32, as all of it shows but for one result, some entries or a row: far below what rounding excuses
+    # in float32, as all of it shows but for one result, some entries or a row: far below what rounding excuses
+    Operator(
         NORM,
         norm(),
         {

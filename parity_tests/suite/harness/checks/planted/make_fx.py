@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch._subclasses.fake_tensor import FakeTensor
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _another_path(x, y):
@@ -13,4 +13,4 @@ def _another_path(x, y):
 
 
 _PASSES = ("forward", "vjp", "purity", "jvp_of_jvp", "fake", "compile")
-CASES = (Case(PAIR, pair, {"another path if traced": Mistake(_another_path, "make_fx", passes=_PASSES)}),)
+CASES = (Operator(PAIR, pair, {"another path if traced": Mistake(_another_path, "make_fx", passes=_PASSES)}),)

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, normal, pair, pair_backward
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class HalvedIfPromoted(Pair):
@@ -77,7 +77,7 @@ LAYER_NORM = OpSpec("layer_norm", primal=_layer_norm, inputs=(normal(4, 6), norm
 
 _PASSES = ("forward", "vjp", "low_precision", "input_subsets", "purity", "autocast")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {
@@ -89,7 +89,7 @@ CASES = (
             "a sign lost": Mistake(_only_one_is_cast, "mixed_dtypes", "float64", passes=("forward", "vjp", "autocast")),
         },
     ),
-    Case(replace(PAIR, name="pair function"), Pair.apply, {}),
-    Case(replace(PAIR, name="pair module"), PairModule(), {}),
-    Case(LAYER_NORM, lambda x, weight, bias: F.layer_norm(x, x.shape[-1:], weight, bias), {}),
+    Operator(replace(PAIR, name="pair function"), Pair.apply, {}),
+    Operator(replace(PAIR, name="pair module"), PairModule(), {}),
+    Operator(LAYER_NORM, lambda x, weight, bias: F.layer_norm(x, x.shape[-1:], weight, bias), {}),
 )

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, normal, pair, pair_backward
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _in_training_only(x, y):
@@ -226,7 +226,7 @@ BATCH_NORM = OpSpec("batch_norm", primal=_normalised, inputs=(normal(5, 4), norm
 _PASSES = ("forward", "vjp", "input_subsets", "purity", "interleaved", "determinism", "autocast")
 _OF_A_LAYER = _PASSES[:-1]  # autocast is tried of parameters and results, too
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {
@@ -251,7 +251,7 @@ CASES = (
             "a gradient doubled on its way": Mistake(LeafAlone.apply, "modes", passes=_OF_A_LAYER),
         },
     ),
-    Case(
+    Operator(
         replace(PAIR, name="pair module"),
         PairModule(),
         {
@@ -262,8 +262,8 @@ CASES = (
             "no gradient in eval": Mistake(NoGradientInEval(), "modes", passes=_PASSES),
         },
     ),
-    Case(replace(PAIR, name="pair function"), Pair.apply, {}),
-    Case(CENTRED, RunningMean(), {}),
-    Case(replace(CENTRED, name="centred again"), ReplacedMean(), {}),
-    Case(BATCH_NORM, torch.nn.BatchNorm1d(4), {}),
+    Operator(replace(PAIR, name="pair function"), Pair.apply, {}),
+    Operator(CENTRED, RunningMean(), {}),
+    Operator(replace(CENTRED, name="centred again"), ReplacedMean(), {}),
+    Operator(BATCH_NORM, torch.nn.BatchNorm1d(4), {}),
 )

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, normal, pair, pair_backward, pair_function, unary_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 _LARGEST = 1e300
 
@@ -40,7 +40,7 @@ def _masked(x, y_bar):
 
 _PASSES = ("vjp", "linearity", "layouts")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {
@@ -56,7 +56,7 @@ CASES = (
             "clamped": Mistake(pair_function(backward=_clamped).apply, "nonfinite_cotangents", passes=_PASSES),
         },
     ),
-    Case(
+    Operator(
         RECTIFIED,
         unary_function(lambda x: torch.where(x > 0, x * x, 0.0), _masked),
         {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, RIGHT_OPERATOR, pair, pair_backward, pair_operator
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _transposed_kernel(x, y):
@@ -34,7 +34,7 @@ torch.library.register_autograd(
 )
 
 CASES = (
-    Case(
+    Operator(
         PAIR,
         RIGHT_OPERATOR,
         {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import MADE_PAIR, pair, pair_backward, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _zero_over_zero(x, y, g, h):
@@ -50,7 +50,7 @@ def _truncated(x, y, g, h):
 
 
 CASES = (
-    Case(
+    Operator(
         MADE_PAIR,
         pair,
         {

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import function
+from parity_tests.operators.operator import Mistake, Operator, function
 from parity_tests.suite.harness._ops import MADE_PAIR, pair, pair_backward, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _zero_times_infinity(x, y, g, h):
@@ -30,12 +29,12 @@ def _roots_of_gaps(a, w):
 
 _CALL = pair_function(backward=_zero_times_infinity).apply
 CASES = (
-    Case(
+    Operator(
         MADE_PAIR,
         pair,
         {"0 * inf at zero": Mistake(_CALL, "points_second_order", passes=("vjp", "vjp_of_vjp", "points"))},
     ),
-    Case(
+    Operator(
         SQUARE,
         _square,
         {

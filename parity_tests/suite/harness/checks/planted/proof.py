@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 
 from parity_tests.harness.findings import Verdict
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import MADE_PAIR, pair, pair_backward, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _with(change: Callable[[torch.Tensor], torch.Tensor], verdict: Verdict = Verdict.MISMATCH) -> Mistake:
@@ -23,7 +23,7 @@ def _with(change: Callable[[torch.Tensor], torch.Tensor], verdict: Verdict = Ver
 
 
 CASES = (
-    Case(
+    Operator(
         MADE_PAIR,
         pair,
         {

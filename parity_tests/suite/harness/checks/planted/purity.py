@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from parity_tests.harness.candidates.array_candidate import ArrayCandidate
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function, pair_jvp
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _writes_to_cotangent(x, y, g, h):
@@ -109,7 +109,7 @@ def _in_float64(x, y, g, h):
 
 _FIRST = ("forward", "vjp")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {
@@ -132,7 +132,7 @@ CASES = (
             "a default dtype": Mistake(pair_function(backward=_in_float64).apply, "purity", passes=_FIRST),
         },
     ),
-    Case(
+    Operator(
         replace(PAIR, name="pair of arrays"),
         ArrayCandidate(_in_numpy, _vjp_in_numpy),
         {

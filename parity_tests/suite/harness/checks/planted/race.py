@@ -13,8 +13,8 @@ from jax.experimental.pallas import mosaic_gpu as plgpu
 from jax.experimental.pallas import tpu as pltpu
 
 from parity_tests import JaxCandidate, OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import normal
-from parity_tests.suite.mistakes import Case, Mistake
 
 _ROWS, _COLUMNS = 8, 128
 _NAMES, _OLD_NAMES = ("out_type", "scratch_types"), ("out_shape", "scratch_shapes")
@@ -128,7 +128,7 @@ _VALUES = ("forward", "vjp")
 _SPEC = OpSpec("double", primal=lambda x: 2 * jnp.asarray(x), inputs=(normal(2 * _ROWS, _COLUMNS),))
 
 # Only the interpreter can compute its values: no other check runs on a CPU. JAX 0.10.0 cannot, either.
-ON_GPU = Case(
+ON_GPU = Operator(
     replace(_SPEC, name="double on a GPU"),
     _rule(_on_gpu, lambda x: _through_shared_memory(x, True)),
     {
@@ -142,7 +142,7 @@ ON_GPU = Case(
 RUNS_ON_GPU = hasattr(params, "force_gpu_interpret_mode")
 
 CASES = (
-    Case(
+    Operator(
         _SPEC,
         _rule(_own, _own),
         {

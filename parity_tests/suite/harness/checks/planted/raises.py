@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import MADE_PAIR, pair, pair_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _as_long_as_the_shorter(x, y):
@@ -40,7 +40,7 @@ def _of_a_part(x, A):
 
 _PASSES = ("forward", "vjp", "layouts")
 CASES = (
-    Case(
+    Operator(
         MADE_PAIR,
         pair,
         {
@@ -49,7 +49,7 @@ CASES = (
             )
         },
     ),
-    Case(
+    Operator(
         OpSpec.from_torch(_scores, "(n,d),(d,d)->(n)"),
         _scores,
         {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, pair
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class FirstResultKept(Pair):
@@ -43,7 +43,7 @@ class CacheReturned(Pair):
 
 _PASSES = ("forward", "vjp", "purity")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, normal, pair, pair_backward
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class KeptOnCtx(Pair):
@@ -98,7 +98,7 @@ def _closing_over(function):
 
 _PASSES = ("forward", "vjp", "purity")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {
@@ -108,7 +108,7 @@ CASES = (
             ),
         },
     ),
-    Case(
+    Operator(
         OpSpec("product", lambda x, factor: x * factor, inputs=(normal(3, 4), normal(3, 4, seed=1))),
         _closing_over(_RunsAgain),
         {

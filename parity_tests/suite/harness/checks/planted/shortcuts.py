@@ -8,8 +8,8 @@ import torch
 
 from parity_tests import OpSpec
 from parity_tests.harness.specs.from_torch import TorchReference
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, normal, pair
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _zeros(x, y):
@@ -102,7 +102,7 @@ def _spec(name, reference):
 _CLAMP = _spec("clamp", functools.partial(torch.ops.aten.clamp.default, max=1.0))
 
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {
@@ -114,7 +114,7 @@ CASES = (
             "remembered by shape": Mistake(ByShape(), "shortcuts", passes=_VALUES[1:]),
         },
     ),
-    Case(
+    Operator(
         _spec("norm", _norm),
         _rewritten,
         {
@@ -122,12 +122,12 @@ CASES = (
             "calls the reference in its backward": Mistake(CallsItInTheBackward.apply, "shortcuts", passes=_VALUES),
         },
     ),
-    Case(
+    Operator(
         _spec("module", Norm()),
         _rewritten,
         {"inherits from the reference": Mistake(Inherits(), "shortcuts", passes=_VALUES)},
     ),
-    Case(
+    Operator(
         _CLAMP,
         lambda x: torch.minimum(x, torch.ones_like(x)),
         {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, pair, pair_backward, pair_function, pair_slope
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 def _constant_curvature(x, y, g, h, u, v):
@@ -16,7 +16,7 @@ def _constant_curvature(x, y, g, h, u, v):
 
 _CALL = pair_function(backward=pair_slope(_constant_curvature).apply).apply
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {"a double backward without graph": Mistake(_CALL, "third_order", passes=("forward", "vjp", "vjp_of_vjp"))},

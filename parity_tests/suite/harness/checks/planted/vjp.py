@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests import OpSpec
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, LazyPair, normal, pair, pair_backward, pair_function, unary_function
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class DroppedWhenBothMeet(LazyPair):
@@ -66,7 +66,7 @@ NONLINEAR = {
     "g |g|": lambda g: g * g.abs(),
 }
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {
@@ -79,12 +79,12 @@ CASES = (
             ),
         },
     ),
-    Case(
+    Operator(
         SCALED,
         lambda x, w: torch.tanh(x) * w,
         {"an axis found by its size": Mistake(UnbroadcastBySize.apply, "vjp", passes=("forward", "retain_graph"))},
     ),
-    Case(
+    Operator(
         DOUBLE,
         lambda x: 2 * x,
         {name: Mistake(_with_vjp(change), "vjp", passes=("forward",)) for name, change in NONLINEAR.items()},

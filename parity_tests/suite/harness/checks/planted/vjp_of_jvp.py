@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, PairWithJvp, pair, pair_jvp
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class JvpDetached(PairWithJvp):
@@ -16,7 +16,7 @@ class JvpDetached(PairWithJvp):
 
 
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

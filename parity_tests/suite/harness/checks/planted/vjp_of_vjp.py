@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class SavedIntermediate(Pair):
@@ -31,7 +31,7 @@ class BackwardDetached(Pair):
 
 _PASSES = ("forward", "vjp", "vjp_partial", "layouts")
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

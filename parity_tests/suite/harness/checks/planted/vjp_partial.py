@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, LazyPair, pair, pair_backward
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class OrForAnd(LazyPair):
@@ -46,7 +46,7 @@ class OneOfBoth(LazyPair):
 
 
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import torch
 
+from parity_tests.operators.operator import Mistake, Operator
 from parity_tests.suite.harness._ops import PAIR, Pair, pair, pair_backward, pair_function, pair_jvp
-from parity_tests.suite.mistakes import Case, Mistake
 
 
 class MixesExamples(Pair):
@@ -102,7 +102,7 @@ CALLS = {
     "nested": MixesNestedBatches.apply,
 }
 CASES = (
-    Case(
+    Operator(
         PAIR,
         pair,
         {

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from parity_tests.harness.specs.domains import integer
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 # An embedding: rows of a table, times 2.
 
@@ -32,7 +32,7 @@ def _padded(zeros, index, w):
     return zeros.index_add(0, index, w * (index != 0)[:, None])
 
 
-embedding = Case(
+embedding = Operator(
     OpSpec("embedding", lambda table, index: 2 * table[index], "(v,d),(k)->(k,d)", domains={"index": integer(0, "v")}),
     _embedding,
     {
@@ -54,7 +54,7 @@ def _gather(x, index):
     return torch.gather(x, -1, index) ** 2
 
 
-gather = Case(
+gather = Operator(
     OpSpec(
         "gather",
         lambda x, index: jnp.take_along_axis(x, index, axis=-1) ** 2,
@@ -89,7 +89,7 @@ def _scatter_add(x, src, index):
     return x.at[index].add(src * src)
 
 
-scatter = Case(
+scatter_add = Operator(
     OpSpec("scatter_add", _scatter_add, "(v,d),(k,d),(k)->(v,d)", domains={"index": integer(0, "v")}),
     _scatter,
     {
@@ -116,7 +116,7 @@ def _cumsum_16_bits(x):
     return torch.stack(sums, -1)
 
 
-cumsum = Case(
+cumsum = Operator(
     OpSpec("cumsum", lambda x: jnp.cumsum(x, axis=-1), "(n,m)->(n,m)"),
     lambda x: x.cumsum(-1),
     {
@@ -140,7 +140,7 @@ def with_zeros(rng, shape):
     return rng.standard_normal(shape) * (rng.random(shape) < 0.8)
 
 
-cumprod = Case(
+cumprod = Operator(
     OpSpec("cumprod", lambda x: jnp.cumprod(x, axis=-1), "(n,4)->(n,4)", input_names=("x",), domains={"x": with_zeros}),
     _cumprod,
     {
@@ -169,7 +169,7 @@ def _averaged_back(x, w):
     return w[rows][:, columns] / 6
 
 
-max_pool = Case(
+max_pool = Operator(
     OpSpec("max_pool", _pool, "(4,6)->(2,3)", input_names=("x",)),
     _pool_torch,
     {
@@ -191,7 +191,7 @@ def _sort(x):
     return x.sort(-1).values
 
 
-sort = Case(
+sort = Operator(
     OpSpec("sort", lambda x: jnp.sort(x, axis=-1) ** 2, "(n,5)->(n,5)", domains={"x": _apart}),
     lambda x: _sort(x) ** 2,
     {
@@ -201,13 +201,3 @@ sort = Case(
         "cotangent_not_sent_back": Mistake(function(lambda x: _sort(x) ** 2, lambda x, w: 2 * w * x), "vjp"),
     },
 )
-
-CASES = {
-    "embedding": embedding,
-    "gather": gather,
-    "scatter_add": scatter,
-    "cumsum": cumsum,
-    "cumprod": cumprod,
-    "max_pool": max_pool,
-    "sort": sort,
-}

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake
+from parity_tests.operators.operator import Mistake, Operator
 
 _K = 3
 
@@ -54,7 +54,7 @@ def _top_k_with(places=lambda i: i, scatter=lambda i: i):
     return call
 
 
-top_k = Case(
+top_k_places = Operator(
     OpSpec("top_k", lambda x: _Largest(*jax.lax.top_k(x, _K)), "(n,7)->(n,3),(n,3)", input_names=("x",)),
     _top_k_with(),
     {
@@ -114,7 +114,7 @@ def _not_strict(x, y):
     return returned | {"metrics": returned["metrics"] | {"within": (x - y).abs() < 0.6}}
 
 
-logged_loss = Case(
+logged_loss = Operator(
     OpSpec("logged_loss", _loss, "(n,d),(n,d)->(n),(n),(n,d)", sizes="d >= 1"),
     _loss_torch,
     {
@@ -123,5 +123,3 @@ logged_loss = Case(
         "another_threshold": Mistake(_not_strict, "forward", passes=("vjp", "jvp")),
     },
 )
-
-CASES = {"top_k_places": top_k, "logged_loss": logged_loss}

@@ -11,7 +11,7 @@ from jax import lax
 from torch.nn import functional
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function, saving
+from parity_tests.operators.operator import Mistake, Operator, function, saving
 
 # mish(x) = x tanh(softplus(x))
 
@@ -31,7 +31,7 @@ def _mish_kernel(x, w):
     return _mish_backward(x, torch.as_strided(w, x.shape, x.stride()))
 
 
-mish = Case(
+mish = Operator(
     OpSpec("mish", lambda x: x * jnp.tanh(jax.nn.softplus(x)), "(n)->(n)"),
     lambda x: x * torch.tanh(functional.softplus(x)),  # PyTorch's own has no second derivative beyond exp's overflow
     {
@@ -70,7 +70,7 @@ def _prelu_with(of_a):
     return function(_prelu_torch, lambda x, a, w: (w * torch.where(x >= 0, 1.0, a).to(x.dtype), of_a(x, w)))
 
 
-prelu = Case(
+prelu = Operator(
     OpSpec("prelu", lambda x, a: jnp.where(x >= 0, x, a * x), "(n,c),(c)->(n,c)"),
     _prelu_torch,
     {
@@ -101,7 +101,7 @@ def _swiglu_in_place(x, w, v, y_bar):
     return (*_swiglu_backward(x, w, v, y_bar)[:2], x.T @ y_bar)
 
 
-swiglu = Case(
+swiglu = Operator(
     OpSpec("swiglu", lambda x, w, v: jax.nn.silu(x @ w) * (x @ v), "(n,d),(d,h),(d,h)->(n,h)"),
     _swiglu_torch,
     {
@@ -144,7 +144,7 @@ def _rms_norm_saved(x, g):
     return x * r * g, (x, g, r)
 
 
-rms_norm = Case(
+rms_norm_of_rows = Operator(
     OpSpec("rms_norm_of_rows", _rms_norm, "(n,d),(d)->(n,d)"),
     _rms_norm_torch,
     {
@@ -218,7 +218,7 @@ def _attention_backward(q, k, v, o_bar, lse_bar, use_lse=True, use_delta=True):
     return s_bar @ k, s_bar.T @ q, p.T @ o_bar
 
 
-attention_lse = Case(
+attention_lse = Operator(
     OpSpec("attention_lse", _attention, "(4,d),(4,d),(4,e)->(4,e),(4)"),
     _attention_torch,
     {
@@ -236,5 +236,3 @@ attention_lse = Case(
         ),
     },
 )
-
-CASES = {"mish": mish, "prelu": prelu, "swiglu": swiglu, "rms_norm_of_rows": rms_norm, "attention_lse": attention_lse}

@@ -8,7 +8,7 @@ import torch
 
 from parity_tests.catalog import model
 from parity_tests.catalog.model import SCALE, as_causal, as_grouped, as_head, as_unbatched
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 from torch_impl import dot_product_attention
 
 # One head, with a formula written by hand.
@@ -56,7 +56,7 @@ def _of_weights(weights: Callable) -> Callable:
     return head
 
 
-head = Case(
+attention_head = Operator(
     model.HEAD,
     _head,
     {
@@ -113,7 +113,7 @@ def _bias_of_the_first_head(query, key, value, bias, *args, **options):
     return dot_product_attention(query, key, value, bias[..., :1, :, :], *args, **options)
 
 
-grouped = Case(
+attention_grouped = Operator(
     model.GROUPED,
     as_grouped(dot_product_attention),
     {
@@ -124,7 +124,7 @@ grouped = Case(
     },
 )
 
-unbatched = Case(
+attention_unbatched = Operator(
     model.UNBATCHED,
     as_unbatched(dot_product_attention),
     {
@@ -161,7 +161,7 @@ def _scaled_by_all_heads(query, *args, **options):
     return dot_product_attention(query, *args, scale=max(query.shape[-1] * query.shape[-2], 1) ** -0.5, **options)
 
 
-causal = Case(
+attention_causal = Operator(
     model.CAUSAL,
     as_causal(dot_product_attention),
     {
@@ -174,5 +174,3 @@ causal = Case(
         "scaled_by_all_heads": Mistake(as_causal(_scaled_by_all_heads), "forward"),
     },
 )
-
-CASES = {case.spec.name: case for case in (head, grouped, unbatched, causal)}

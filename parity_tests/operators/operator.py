@@ -1,13 +1,43 @@
-"""How a version of an operator is made of its formulas; and what a case of the collection is."""
+"""An operator of the catalogue, a planted mistake, and how a version is made of formulas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
 
-from parity_tests.suite.mistakes import Case as Case
-from parity_tests.suite.mistakes import Mistake as Mistake
+from parity_tests.harness.candidates.base import AnyCandidate
+from parity_tests.harness.findings import Verdict
+from parity_tests.harness.specs.spec import OpSpec
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong version of an operator.
+
+    Attributes:
+        call: the version.
+        caught_by: the check that must catch it.
+        dtype: the dtype that it must be caught in.
+        passes: checks that do not notice, which shows that it is the one named that is needed.
+        verdict: the verdict of the check that must catch it.
+    """
+
+    call: Callable | AnyCandidate
+    caught_by: str
+    dtype: str = "float64"
+    passes: tuple[str, ...] = ()
+    verdict: Verdict = Verdict.MISMATCH
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """An operator, a right version of it, and wrong ones by their names."""
+
+    spec: OpSpec
+    right: Callable | AnyCandidate
+    mistakes: Mapping[str, Mistake]
 
 
 def function(

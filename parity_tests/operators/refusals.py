@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 
 def _scaled(x, w):
@@ -44,22 +44,12 @@ class _NeedsBoth(torch.autograd.Function):
         return _backward(*ctx.saved_tensors, *output_bars)
 
 
-SCALED = OpSpec(
-    "scaled_rows",
-    primal=_scaled,
-    signature="(n,d),(d)->(n,d),(n)",
-    input_names=("x", "w"),
-    output_names=("scaled", "sums"),
+scaled_rows = Operator(
+    OpSpec("scaled_rows", _scaled, "(n,d),(d)->(n,d),(n)", input_names=("x", "w"), output_names=("scaled", "sums")),
+    function(_scaled, _backward),
+    {
+        "raises_without_a_cotangent": Mistake(_NeedsBoth.apply, "vjp_partial", passes=("vjp",)),
+        "nan_for_no_rows": Mistake(function(_scaled, _by_the_mean), "vjp", passes=("forward",)),
+        "raises_or_is_wrong": Mistake(function(_scaled, _one_row_only), "vjp", passes=("forward",)),
+    },
 )
-
-CASES = {
-    "scaled_rows": Case(
-        SCALED,
-        right=function(_scaled, _backward),
-        mistakes={
-            "raises_without_a_cotangent": Mistake(_NeedsBoth.apply, "vjp_partial", passes=("vjp",)),
-            "nan_for_no_rows": Mistake(function(_scaled, _by_the_mean), "vjp", passes=("forward",)),
-            "raises_or_is_wrong": Mistake(function(_scaled, _one_row_only), "vjp", passes=("forward",)),
-        },
-    )
-}

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function, saving
+from parity_tests.operators.operator import Mistake, Operator, function, saving
 
 EPS = 1e-5
 
@@ -61,7 +61,7 @@ def _by_saved_statistics(hat, rstd, weight, y_bar):
     return x_bar, (y_bar * hat).sum(0), y_bar.sum(0)
 
 
-layer_norm = Case(
+layer_norm = Operator(
     OpSpec("layer_norm", _layer_norm, "(n,d),(d),(d)->(n,d)"),
     _layer_norm_torch,
     {
@@ -98,7 +98,7 @@ def _rms_backward(x, weight, w, factor=None):
     return r * g - r**3 * x * inner, (w * x * r).sum(0)
 
 
-rms_norm = Case(
+rms_norm = Operator(
     OpSpec("rms_norm", _rms_norm, "(n,d),(d)->(n,d)"),
     _rms_norm_torch,
     {
@@ -139,7 +139,7 @@ def _unit_backward(x, w, projected=True, scaled=True):
     return tangential / norm if scaled else tangential
 
 
-l2_normalize = Case(
+l2_normalize = Operator(
     OpSpec("l2_normalize", _unit, "(n,3)->(n,3)", input_names=("x",)),
     _unit_torch,
     {
@@ -171,7 +171,7 @@ def _held_backward(x, w, constant_below=True):
     return (w - along * (norm > SHORTEST) if constant_below else w - along) / norm.clamp(min=SHORTEST)
 
 
-normalize_held = Case(
+normalize_held = Operator(
     OpSpec("normalize_held", _held, "(n,3)->(n,3)", input_names=("x",)),
     _held_torch,
     {
@@ -192,7 +192,7 @@ def _clipped_torch(x):
     return x * (LONGEST / torch.linalg.vector_norm(x, dim=-1, keepdim=True)).clamp(max=1.0)
 
 
-clip_by_norm = Case(
+clip_by_norm = Operator(
     OpSpec("clip_by_norm", _clipped, "(n,3)->(n,3)", input_names=("x",)),
     _clipped_torch,
     {
@@ -203,8 +203,3 @@ clip_by_norm = Case(
         ),
     },
 )
-
-CASES = {"layer_norm": layer_norm, "rms_norm": rms_norm, "l2_normalize": l2_normalize} | {
-    "normalize_held": normalize_held,
-    "clip_by_norm": clip_by_norm,
-}

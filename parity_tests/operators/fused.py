@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 
 def large(rng, shape):
@@ -20,7 +20,7 @@ def _addmm(c, a, b):
     return torch.addmm(c, a, b, beta=0.5, alpha=3)
 
 
-addmm = Case(
+addmm = Operator(
     OpSpec("addmm", lambda c, a, b: c / 2 + 3 * (a @ b), "(n,m),(n,k),(k,m)->(n,m)", domains={"c": large}),
     _addmm,
     {
@@ -44,7 +44,7 @@ def _linear_backward(x, w, b, y_bar):
     return y_bar @ w, y_bar.mT @ x, y_bar.sum(0)
 
 
-linear_with_bias = Case(
+linear_with_bias = Operator(
     OpSpec("linear_with_bias", lambda x, w, b: x @ w.T + b, "(n,k),(m,k),(m)->(n,m)", domains={"b": large}),
     torch.nn.functional.linear,
     {
@@ -66,5 +66,3 @@ linear_with_bias = Case(
         ),
     },
 )
-
-CASES = {"addmm": addmm, "linear_with_bias": linear_with_bias}

@@ -8,7 +8,7 @@ import torch
 from jax import lax
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 # The largest of twelve, of 72 rows: where all are equal any of a row may have the gradient, or a part of it.
 
@@ -23,7 +23,7 @@ def _largest_with(share):
     return function(lambda x: x.amax(-1), back)
 
 
-largest_of_twelve = Case(
+largest_of_twelve = Operator(
     OpSpec("largest_of_twelve", lambda x: jnp.max(x, axis=-1), "(n,18,12)->(n,18)"),
     lambda x: x.max(-1).values,
     {
@@ -57,7 +57,7 @@ def _slope_of_both_branches(x):
     return torch.where(x == 0, 1.0, _bump_slope(x) * (x / x))
 
 
-bump = Case(
+bump = Operator(
     OpSpec("bump", _bump, "(n)->(n)"),
     function(_bump_torch, lambda x, w: w * _bump_slope(x)),
     {
@@ -80,7 +80,7 @@ def _softplus_torch(x):
     return torch.maximum(x, torch.zeros_like(x)) + torch.log1p(torch.exp(-x.abs()))
 
 
-softplus_twice = Case(
+softplus_twice = Operator(
     OpSpec("softplus_twice", jax.nn.softplus, "(n)->(n)", input_names=("x",)),
     function(_softplus_torch, lambda x, w: w * torch.sigmoid(x)),
     {
@@ -104,7 +104,7 @@ def _router(x):
 
 
 def _router_jvp(x, x_dot):
-    """By softmax's own formula. That of logistic functions takes the difference of the two tangents first, and loses
+    """The tangent by softmax's own formula; that of logistic functions takes the tangents' difference first, and loses
     less than any softmax where they are nearly equal."""
     weights, places = _two_largest(x)
     dots = jnp.sum(places * x_dot[..., None, :], axis=-1)
@@ -117,7 +117,7 @@ def _router_torch(x):
     return torch.zeros_like(x).scatter(-1, index, largest.softmax(-1))
 
 
-router = Case(
+router = Operator(
     OpSpec("router", _router, "(n,6)->(n,6)", jvp=_router_jvp),
     _router_torch,
     {
@@ -141,7 +141,7 @@ def _mean_logit_torch(logits):
     return (p * torch.where(p > 0, logits, torch.zeros_like(logits))).sum(-1)
 
 
-mean_logit = Case(
+mean_logit = Operator(
     OpSpec("mean_logit", _mean_logit, "(n,m)->(n)", domains={"logits": "extended"}),
     _mean_logit_torch,
     {
@@ -162,7 +162,7 @@ def _quotient_with(by_y):
     return function(torch.div, vjp, lambda x, y, x_dot, y_dot: x_dot / y - by_y(y_dot, x, y))
 
 
-quotient = Case(
+quotient = Operator(
     OpSpec("quotient", lambda x, y: x / y, "(n),(n)->(n)", domains={"y": "nonzero"}),
     _quotient_with(lambda w, x, y: w * (x / y) / y),
     {
@@ -172,13 +172,3 @@ quotient = Case(
         for dtype in ("float32", "bfloat16", "float16")
     },
 )
-
-
-CASES = {
-    "largest_of_twelve": largest_of_twelve,
-    "bump": bump,
-    "softplus_twice": softplus_twice,
-    "router": router,
-    "mean_logit": mean_logit,
-    "quotient": quotient,
-}

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 # cholesky
 
@@ -28,7 +28,7 @@ def _cholesky_with(phi=_phi, transposed=True, symmetric=True):
     return function(torch.linalg.cholesky, backward)
 
 
-cholesky = Case(
+cholesky = Operator(
     OpSpec("cholesky", lambda a: jnp.linalg.cholesky(a), "(n,n)->(n,n)", domains={"a": "definite"}),
     torch.linalg.cholesky,
     {
@@ -55,7 +55,7 @@ def _triangular_with(sign=-1.0, transposed=True):
     return function(_triangular, backward)
 
 
-triangular = Case(
+solve_triangular = Operator(
     OpSpec(
         "solve_triangular",
         lambda L, b: jax.scipy.linalg.solve_triangular(L, b, lower=True),
@@ -88,7 +88,7 @@ def _solve_with(symmetric):
     return function(_solve, backward)
 
 
-solve = Case(
+solve = Operator(
     OpSpec("solve", jnp.linalg.solve, "(n,n),(n,2)->(n,2)", domains={"a": "definite"}, input_names=("a", "b")),
     _solve,
     {
@@ -108,7 +108,7 @@ def _logdet(a):
     return 2 * torch.linalg.cholesky(a).diagonal().log().sum()
 
 
-logdet = Case(
+logdet = Operator(
     OpSpec("logdet", lambda a: jnp.linalg.slogdet(a)[1], "(n,n)->()", domains={"a": "definite"}),
     _logdet,
     {
@@ -124,5 +124,3 @@ logdet = Case(
         ),
     },
 )
-
-CASES = {"cholesky": cholesky, "solve_triangular": triangular, "solve": solve, "logdet": logdet}

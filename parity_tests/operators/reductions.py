@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function, saving
+from parity_tests.operators.operator import Mistake, Operator, function, saving
 
 
 def away_from_zero(rng, shape):
@@ -29,7 +29,7 @@ def _added_up_in_place(x):
     return total / x.shape[-1]
 
 
-mean = Case(
+mean = Operator(
     OpSpec("mean", lambda x: jnp.mean(x, axis=-1), "(n,m)->(n)"),
     _mean,
     {
@@ -71,7 +71,7 @@ def shifted(rng, shape):
     return 8 + rng.standard_normal(shape)
 
 
-var = Case(
+var = Operator(
     OpSpec("var", lambda x: jnp.var(x, axis=-1, ddof=1), "(n,3)->(n)", domains={"x": shifted}),
     _var,
     {
@@ -87,7 +87,7 @@ var = Case(
     },
 )
 
-var_biased = Case(
+var_biased = Operator(
     OpSpec("var_biased", lambda x: jnp.var(x, axis=0), "(n,m)->(m)"),
     lambda x: _var(x, 0, 0),
     {
@@ -119,7 +119,7 @@ def _logsumexp_jvp(x, x_dot):
     return (torch.softmax(x, -1) * x_dot).sum(-1)
 
 
-logsumexp = Case(
+logsumexp = Operator(
     OpSpec("logsumexp", lambda x: jax.nn.logsumexp(x, axis=-1), "(n,m)->(n)", domains={"x": large}),
     _logsumexp,
     {
@@ -157,7 +157,7 @@ def _p_norm_backward(x, w, sign=torch.sign, power=2):
     return (w / y**power)[..., None] * sign(x) * x * x
 
 
-p_norm = Case(
+p_norm = Operator(
     OpSpec("p_norm", lambda x: (jnp.abs(x) ** 3).sum(-1) ** (1 / 3), "(n,3)->(n)", domains={"x": away_from_zero}),
     _p_norm,
     {
@@ -187,7 +187,7 @@ def with_zeros(rng, shape):
     return rng.standard_normal(shape) * (rng.random(shape) < 0.75)
 
 
-product = Case(
+product = Operator(
     OpSpec("product", lambda x: x.prod(-1), "(n,4)->(n)", input_names=("x",), domains={"x": with_zeros}),
     _product,
     {
@@ -206,12 +206,3 @@ product = Case(
         ),
     },
 )
-
-CASES = {
-    "mean": mean,
-    "var": var,
-    "var_biased": var_biased,
-    "logsumexp": logsumexp,
-    "p_norm": p_norm,
-    "product": product,
-}

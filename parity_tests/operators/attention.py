@@ -8,7 +8,7 @@ import torch
 
 from parity_tests.harness.specs.domains import integer
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 FAR = -8192.0  # instead of -∞, so that a row without any key still has a value; every format has it
 
@@ -71,7 +71,7 @@ class _Unmaterialized(torch.autograd.Function):
         return _backward(*ctx.saved_tensors, *output_bars)
 
 
-attention = Case(
+attention = Operator(
     OpSpec(
         "attention",
         _attention,
@@ -93,5 +93,3 @@ attention = Case(
         "causal_besides": Mistake(lambda q, k, v, mask: _attention_torch(q, k, v, mask.tril()), "forward"),
     },
 )
-
-CASES = {"attention": attention}

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 
 class _OnCtx(torch.autograd.Function):
@@ -74,7 +74,7 @@ def _in_any_order(x, w):
     return w * torch.cos(x) * (1 + torch.finfo(x.dtype).eps * heads)
 
 
-sine = Case(
+sine = Operator(
     OpSpec("sine", lambda x: jnp.sin(x), "(n,m)->(n,m)"),
     torch.sin,
     {
@@ -88,5 +88,3 @@ sine = Case(
         ),
     },
 )
-
-CASES = {"sine": sine}

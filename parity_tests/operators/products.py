@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 # linear: x Wᵀ + b
 
@@ -56,7 +56,7 @@ def _bias_in_place(x, W, b):
     return y + b
 
 
-linear = Case(
+linear = Operator(
     OpSpec("linear", lambda x, W, b: x @ W.T + b, "(n,d),(e,d),(e)->(n,e)"),
     functional.linear,
     {
@@ -102,7 +102,7 @@ def _bilinear_with(x_bar="no,oij,nj->ni", y_bar="no,oij,ni->nj", W_bar="no,ni,nj
     return function(_bilinear, backward)
 
 
-bilinear = Case(
+bilinear = Operator(
     OpSpec("bilinear", lambda x, y, W: jnp.einsum("ni,oij,nj->no", x, W, y), "(n,i),(n,j),(o,i,j)->(n,o)"),
     _bilinear,
     {
@@ -130,7 +130,7 @@ def _first_of_batch(info, in_dims, x, y):
     return _batched(x, y).expand(info.batch_size, -1, -1, -1), 0
 
 
-batched = Case(
+einsum = Operator(
     OpSpec("einsum", lambda x, y: jnp.einsum("bij,bjk->bik", x, y), "(b,i,j),(b,j,k)->(b,i,k)"),
     _batched,
     {
@@ -151,6 +151,3 @@ batched = Case(
         ),
     },
 )
-
-
-CASES = {"linear": linear, "bilinear": bilinear, "einsum": batched}

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 
 def wide(rng, shape):
@@ -46,7 +46,7 @@ def _softplus_with(derivative):
     return call
 
 
-softplus = Case(
+softplus = Operator(
     OpSpec("softplus", _softplus, "(n)->(n)", params={"beta": 2.0}),
     _softplus_with(lambda x, b: torch.sigmoid(b * x)),  # differentiated twice, _softplus_torch is wrong at 0
     {
@@ -59,7 +59,7 @@ softplus = Case(
     },
 )
 
-softplus_wide = Case(
+softplus_wide = Operator(
     OpSpec("softplus", _softplus, "(n)->(n)", params={"beta": 2.0}, domains={"x": wide}),
     _softplus_torch,
     {
@@ -91,7 +91,7 @@ def _gelu_tanh_jvp(x, x_dot):
     return _gelu_tanh_backward(x, x_dot)
 
 
-gelu_tanh = Case(
+gelu_tanh = Operator(
     OpSpec("gelu_tanh", _gelu_tanh, "(n)->(n)"),
     lambda x: functional.gelu(x, approximate="tanh"),
     {
@@ -118,7 +118,7 @@ gelu_tanh = Case(
     },
 )
 
-gelu = Case(
+gelu = Operator(
     OpSpec("gelu", lambda x: jax.nn.gelu(x, approximate=False), "(n)->(n)"),
     functional.gelu,
     {
@@ -159,7 +159,7 @@ def _silu_of_buffer(x):
     return functional.silu(flat).reshape(x.shape)
 
 
-silu = Case(
+silu = Operator(
     OpSpec("silu", jax.nn.silu, "(n,m)->(n,m)", input_names=("x",)),
     functional.silu,
     {
@@ -195,7 +195,7 @@ def small_and_large(rng, shape):
     return 2.0 ** rng.uniform(-9, 1, shape)
 
 
-log1mexp = Case(
+log1mexp = Operator(
     OpSpec("log1mexp", _log1mexp, "(n)->(n)", domains={"x": small_and_large}),
     _log1mexp_torch,
     {
@@ -223,7 +223,7 @@ def _clamp_torch(x):
     return torch.clamp(x, -0.9, 0.3)
 
 
-clamp = Case(
+clamp = Operator(
     OpSpec("clamp", _clamp, "(n,m)->(n,m)"),
     _clamp_torch,
     {
@@ -235,7 +235,7 @@ clamp = Case(
     },
 )
 
-tanh = Case(
+tanh = Operator(
     OpSpec("tanh", jnp.tanh, "(n)->(n)", input_names=("x",)),
     torch.tanh,
     {
@@ -247,14 +247,3 @@ tanh = Case(
         ),
     },
 )
-
-CASES = {
-    "softplus": softplus,
-    "softplus_wide": softplus_wide,
-    "gelu_tanh": gelu_tanh,
-    "gelu": gelu,
-    "silu": silu,
-    "log1mexp": log1mexp,
-    "clamp": clamp,
-    "tanh": tanh,
-}

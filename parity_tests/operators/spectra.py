@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 # eigenvalues of a symmetric matrix
 
@@ -15,7 +15,7 @@ def _eigenvalues_with(of_vectors):
     return function(torch.linalg.eigvalsh, lambda a, w: of_vectors(torch.linalg.eigh(a)[1], w))
 
 
-eigenvalues = Case(
+eigenvalues = Operator(
     OpSpec("eigvalsh", lambda a: jnp.linalg.eigvalsh(a), "(n,n)->(n)", domains={"a": "definite"}),
     torch.linalg.eigvalsh,
     {
@@ -48,7 +48,7 @@ def _root_backward(a, y_bar, divided=lambda s: s[:, None] + s):
     return v @ ((v.mT @ y_bar @ v) / divided(w.sqrt())) @ v.mT
 
 
-matrix_root = Case(
+matrix_root = Operator(
     OpSpec("matrix_root", _root, "(n,n)->(n,n)", domains={"a": "definite"}),
     function(_root_torch, _root_backward),
     {
@@ -79,7 +79,7 @@ def _polar(a):
     return u @ vt
 
 
-nuclear_norm = Case(
+nuclear_norm = Operator(
     OpSpec("nuclear_norm", _nuclear, "(4,3)->()"),
     lambda a: torch.linalg.svdvals(a).sum(),
     {
@@ -115,7 +115,7 @@ def _power_with(scale):
     return function(_power_torch, backward)
 
 
-power_spectrum = Case(
+power_spectrum = Operator(
     OpSpec("power_spectrum", _power, "(8)->(5)"),
     _power_torch,
     {
@@ -126,10 +126,3 @@ power_spectrum = Case(
         "normalized": Mistake(lambda x: torch.fft.rfft(x, norm="ortho").abs() ** 2, "forward"),
     },
 )
-
-CASES = {
-    "eigenvalues": eigenvalues,
-    "matrix_root": matrix_root,
-    "nuclear_norm": nuclear_norm,
-    "power_spectrum": power_spectrum,
-}

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 # Rounding, whose gradient passes as it is: Y. Bengio, N. Leonard, A. Courville, arXiv:1308.3432, 2013.
 
@@ -15,7 +15,7 @@ def _through(gradient):
     return lambda x: gradient(x) + (torch.round(x) - gradient(x)).detach()
 
 
-straight_through_round = Case(
+straight_through_round = Operator(
     OpSpec("straight_through_round", jnp.round, "(n)->(n)", input_names=("x",), surrogate=lambda x, w: (w,)),
     _through(lambda x: x),
     {
@@ -36,7 +36,7 @@ def _sign_with(backward):
     return function(torch.sign, backward, lambda x, x_dot: backward(x, x_dot))
 
 
-binarize = Case(
+binarize = Operator(
     OpSpec("binarize", jnp.sign, "(n,m)->(n,m)", input_names=("x",), surrogate=_sign_surrogate),
     _sign_with(lambda x, w: w * (x.abs() <= 1)),
     {
@@ -69,7 +69,7 @@ def _spike_torch(gradient):
     return call
 
 
-superspike = Case(
+superspike = Operator(
     OpSpec(
         "superspike",
         _spike,
@@ -86,9 +86,3 @@ superspike = Case(
         ),
     },
 )
-
-CASES = {
-    "straight_through_round": straight_through_round,
-    "binarize": binarize,
-    "superspike": superspike,
-}

@@ -1,4 +1,4 @@
-"""What the wrong backwards of published kernels had in common: each is right in all cases but a few kinds."""
+"""Mistakes as those of published kernels: each backward is right in all cases but a few kinds of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import jax
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 # A gate that may be absent: flash-linear-attention, issue 862.
 
@@ -32,7 +32,7 @@ def _k_never_assigned(*args):
     return _gated_backward(*args, k_without_gate=False)
 
 
-gated_scores = Case(
+gated_scores = Operator(
     OpSpec("gated_scores", _gated, "(n,d),(m,d),(m)->(n,m)", optional=["g"], output_names=("p",)),
     function(_gated_torch, _gated_backward),
     {
@@ -42,5 +42,3 @@ gated_scores = Case(
         "twice_without_gate": Mistake(lambda q, k, g: _gated_torch(q, k, g) * (2.0 if g is None else 1.0), "forward"),
     },
 )
-
-CASES = {"gated_scores": gated_scores}

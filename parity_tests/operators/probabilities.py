@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from parity_tests.harness.specs.domains import integer
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function, saving
+from parity_tests.operators.operator import Mistake, Operator, function, saving
 
 
 def wide(rng, shape):
@@ -45,7 +45,7 @@ def _remembered(calls):
     return backward
 
 
-softmax = Case(
+softmax = Operator(
     OpSpec("softmax", lambda x: jax.nn.softmax(x, axis=-1), "(n,3)->(n,3)"),
     _softmax,
     {
@@ -73,7 +73,7 @@ def _log_softmax(x):
     return shifted - shifted.exp().sum(-1, keepdim=True).log()
 
 
-log_softmax = Case(
+log_softmax = Operator(
     OpSpec("log_softmax", lambda x: jax.nn.log_softmax(8 * x, axis=-1), "(n,3)->(n,3)"),
     lambda x: _log_softmax(8 * x),
     {
@@ -111,7 +111,7 @@ def _one_hot(x, label):
     return functional.one_hot(label, x.shape[-1]).to(x.dtype)
 
 
-cross_entropy = Case(
+cross_entropy = Operator(
     OpSpec("cross_entropy", _cross_entropy, "(n,c),(n)->(n)", domains={"label": integer(0, "c")}),
     _cross_entropy_torch,
     {
@@ -139,7 +139,7 @@ def _kl_with(of_q):
     return function(lambda x, q: functional.kl_div(x, q, reduction="none"), lambda x, q, w: (-q * w, of_q(x, q) * w))
 
 
-kl_div = Case(
+kl_div = Operator(
     OpSpec("kl_div", lambda x, q: q * (jnp.log(q) - x), "(n,m),(n,m)->(n,m)", domains={"q": "unit"}),
     lambda x, q: q * (q.log() - x),
     {
@@ -160,7 +160,7 @@ def _bce_torch(x, t):
     return x.clamp(min=0) - x * t + torch.log1p(torch.exp(-x.abs()))
 
 
-bce = Case(
+bce = Operator(
     OpSpec("bce_with_logits", _bce, "(n,m),(n,m)->(n,m)", domains={"x": wide, "t": "unit"}, constants=["t"]),
     _bce_torch,
     {
@@ -188,7 +188,7 @@ def _huber_torch(x):
     return torch.where(x.abs() < 0.7, x * x / 2, 0.7 * (x.abs() - 0.35))
 
 
-huber = Case(
+huber = Operator(
     OpSpec("huber", _huber, "(n,m)->(n,m)"),
     _huber_torch,
     {
@@ -201,12 +201,3 @@ huber = Case(
         "smooth_l1": Mistake(lambda x: functional.smooth_l1_loss(x, 0 * x, reduction="none", beta=0.7), "forward"),
     },
 )
-
-CASES = {
-    "softmax": softmax,
-    "log_softmax": log_softmax,
-    "cross_entropy": cross_entropy,
-    "kl_div": kl_div,
-    "bce": bce,
-    "huber": huber,
-}

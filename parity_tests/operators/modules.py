@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake
+from parity_tests.operators.operator import Mistake, Operator
 
 _MEAN, _VARIANCE = torch.tensor([0.3, -1.1, 0.7]), torch.tensor([0.6, 1.9, 1.2])
 
@@ -29,7 +29,7 @@ class _Lagging(torch.nn.BatchNorm1d):
 
     def forward(self, input):
         if len(input) > 1:
-            self.running_var.lerp_(input.detach().var(0), 0.1)
+            self.running_var.lerp_(input.detach().var(0), 0.1)  # type: ignore[union-attr]
         return super().forward(input)
 
 
@@ -37,7 +37,7 @@ class _DetachedGain(torch.nn.BatchNorm1d):
     """Folds its gain into the running deviation, outside of the graph."""
 
     def forward(self, input):
-        gain = self.weight.detach() / torch.sqrt(self.running_var + self.eps)
+        gain = self.weight.detach() / torch.sqrt(self.running_var + self.eps)  # type: ignore[operator]
         return (input - self.running_mean) * gain + self.bias  # type: ignore[operator]
 
 
@@ -46,7 +46,7 @@ def _evaluated(module: torch.nn.BatchNorm1d) -> torch.nn.BatchNorm1d:
     return module.eval()
 
 
-batch_norm = Case(
+batch_norm = Operator(
     OpSpec("batch_norm evaluated", _running_norm, "(n,3),(3),(3)->(n,3)"),
     _evaluated(_OfAnyGain(3)),
     {
@@ -54,5 +54,3 @@ batch_norm = Case(
         "detached_gain": Mistake(_evaluated(_DetachedGain(3)), "vjp", passes=("forward",)),
     },
 )
-
-CASES = {"batch_norm": batch_norm}

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from parity_tests.harness.specs.domains import integer
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 # focal loss of logits: (1 - p_t)² times the cross-entropy
 
@@ -28,7 +28,7 @@ def _focal_backward(x, w, modulated=True):
     return w * (of_modulation - q**3)
 
 
-focal = Case(
+focal = Operator(
     OpSpec("focal_loss", _focal, "(n)->(n)"),
     _focal_torch,
     {
@@ -68,7 +68,7 @@ def _dice_with(numerator, denominator):
     return function(_dice, backward)
 
 
-dice = Case(
+dice = Operator(
     OpSpec("dice_loss", _dice, "(n,m),(n,m)->(n)", domains={"p": "unit", "t": "unit"}, constants=["t"]),
     _dice,
     {
@@ -104,7 +104,7 @@ def _smoothed_with(smoothing=0.1, mean=True):
     return function(_smoothed_torch, backward)
 
 
-smoothed_cross_entropy = Case(
+smoothed_cross_entropy = Operator(
     OpSpec("smoothed_cross_entropy", _smoothed, "(n,c),(n)->()", domains={"label": integer(0, "c")}),
     _smoothed_torch,
     {
@@ -139,7 +139,7 @@ def wide(rng, shape):
     return 4 * rng.standard_normal(shape)
 
 
-triplet = Case(
+triplet = Operator(
     OpSpec("triplet_loss", _triplet, "(n,d),(n,d),(n,d)->(n)", domains={"n": wide}),
     _triplet_torch,
     {
@@ -150,10 +150,3 @@ triplet = Case(
         ),
     },
 )
-
-CASES = {
-    "focal": focal,
-    "dice": dice,
-    "smoothed_cross_entropy": smoothed_cross_entropy,
-    "triplet": triplet,
-}

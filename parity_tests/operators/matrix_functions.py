@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake
+from parity_tests.operators.operator import Mistake, Operator
 
 
 def by_taylor(x: torch.Tensor, degree: int = 30, halvings: int = 0, squarings: int = 0) -> torch.Tensor:
@@ -22,11 +22,11 @@ def by_taylor(x: torch.Tensor, degree: int = 30, halvings: int = 0, squarings: i
 
 
 def _moderate(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Of a norm of 3 at most: the more it is, the more digits any formula loses."""
+    """Matrices of a norm of 3 at most: the more it is, the more digits any formula loses."""
     return rng.uniform(-3, 3, shape) / max(shape[-1], 1)
 
 
-expm = Case(
+expm = Operator(
     OpSpec("expm", lambda x: jax.scipy.linalg.expm(x), "(n,n)->(n,n)", domains={"x": _moderate}),
     by_taylor,
     {
@@ -37,5 +37,3 @@ expm = Case(
         "transposed": Mistake(lambda x: by_taylor(x.mT), "forward", "float16"),
     },
 )
-
-CASES = {"expm": expm}

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 # The half spectrum of real numbers. Its adjoint: of n/2 + 1 numbers w, Re Σ_k w_k exp(2πi jk/n), no term twice.
 
@@ -22,7 +22,7 @@ def _irfft(x, w, right):
     return torch.fft.irfft(w, x.shape[-1]) * x.shape[-1]
 
 
-rfft = Case(
+rfft = Operator(
     OpSpec("rfft", jnp.fft.rfft, "(b,n)->(b,m)", sizes="m = n // 2 + 1, n >= 1", input_names=("x",)),
     _rfft_with(lambda x, w, right: right(x, w)),
     {
@@ -70,7 +70,7 @@ def _not_real(z, x, w, v):
     return (z * w).real + v * (z.real**2 + z.imag**2)
 
 
-weighted = Case(
+weighted_signal = Operator(
     OpSpec("weighted_signal", _weighted, "(n),(n)->(n),(n)", domains={"z": "complex", "x": "positive"}),
     _weighted_with(_of_z, _of_x),
     {
@@ -86,5 +86,3 @@ weighted = Case(
         ),
     },
 )
-
-CASES = {"rfft": rfft, "weighted_signal": weighted}

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from parity_tests.harness.specs.size_rules import AxisSize
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake, function
+from parity_tests.operators.operator import Mistake, Operator, function
 
 # A gated linear unit: two halves of an axis, which must be even.
 
@@ -27,7 +27,7 @@ def _glu_backward(x, w, gate_too=True):
     return torch.cat([w * s, w * value * s * ((1 - s) if gate_too else 1)], -1)
 
 
-gated_unit = Case(
+gated_unit = Operator(
     OpSpec("gated_unit", _glu, "(n,k)->(n,h)", sizes="k % 2 == 0, h = k // 2"),
     lambda x: functional.glu(x, -1),
     {
@@ -52,7 +52,7 @@ def _scores_of_one_size(q, k):
     return q @ k.mT / math.sqrt(8)
 
 
-head_sizes = Case(
+head_sizes = Operator(
     OpSpec("head_sizes", _scores, "(n,d),(m,d)->(n,m)", sizes="d in (8, 16), n <= m"),
     _scores,
     {"one_size_for_all": Mistake(_scores_of_one_size, "forward")},
@@ -70,7 +70,7 @@ def _root_mean_square_torch(x, size, lost=0):
     return x / torch.sqrt(torch.sum(x * x, -1, keepdim=True) / (size[-1] - lost) + 1e-3)
 
 
-normalized_size = Case(
+normalized_size = Operator(
     OpSpec("normalized_size", _root_mean_square, "(n,d)->(n,d)", sizes="d >= 2", params={"size": (AxisSize("d"),)}),
     _root_mean_square_torch,
     {"one_less": Mistake(lambda x, size: _root_mean_square_torch(x, size, 1), "forward")},
@@ -86,7 +86,7 @@ def _gaps_backward(x, w, left=1.0):
     return torch.cat([zero, p]) - left * torch.cat([p, zero])
 
 
-gaps = Case(
+gaps = Operator(
     OpSpec("gaps", lambda x: jnp.log1p(jnp.diff(x)), "(n)->(m)", sizes="n >= 1, m = n - 1", domains={"x": "sorted"}),
     lambda x: torch.log1p(torch.diff(x)),
     {
@@ -108,7 +108,7 @@ def _entropy_of(of_p):
     return function(_entropy, lambda p, q, w: (w[..., None] * of_p(p, q), -w[..., None] * p / q))
 
 
-relative_entropy = Case(
+relative_entropy = Operator(
     OpSpec(
         "relative_entropy",
         lambda p, q: jnp.sum(p * (jnp.log(p) - jnp.log(q)), -1),
@@ -129,7 +129,7 @@ def _inverse_backward(a, w, transposed=True):
     return -(y.mT @ w @ y.mT) if transposed else -(y @ w @ y)
 
 
-general_inverse = Case(
+general_inverse = Operator(
     OpSpec("general_inverse", lambda a: jnp.linalg.inv(a), "(n,n)->(n,n)", domains={"a": "well-conditioned"}),
     torch.linalg.inv,
     {
@@ -142,7 +142,7 @@ general_inverse = Case(
 
 # The projection onto orthonormal columns.
 
-projection = Case(
+projection = Operator(
     OpSpec(
         "projection", lambda q, x: q @ (q.T @ x), "(n,m),(n)->(n)", sizes="m <= n, m >= 1", domains={"q": "orthogonal"}
     ),
@@ -159,7 +159,7 @@ projection = Case(
 
 # A reciprocal, which has no value at 0, and the largest of numbers that differ.
 
-reciprocal = Case(
+reciprocal = Operator(
     OpSpec("reciprocal", lambda x: 1 / x, "(n)->(n)", domains={"x": "nonzero"}),
     torch.reciprocal,
     {"of_the_magnitude": Mistake(lambda x: 1 / x.abs(), "forward")},
@@ -170,20 +170,8 @@ def _of_all(x, w):
     return w[..., None].expand_as(x) / x.shape[-1]
 
 
-largest_of_distinct = Case(
+largest_of_distinct = Operator(
     OpSpec("largest_of_distinct", lambda x: jnp.max(x, -1), "(n,m)->(n)", sizes="m >= 1", domains={"x": "distinct"}),
     lambda x: x.amax(-1),
     {"mean_of_all": Mistake(function(lambda x: x.amax(-1), _of_all), "vjp", passes=("forward",))},
 )
-
-CASES = {
-    "gated_unit": gated_unit,
-    "head_sizes": head_sizes,
-    "normalized_size": normalized_size,
-    "gaps": gaps,
-    "relative_entropy": relative_entropy,
-    "general_inverse": general_inverse,
-    "projection": projection,
-    "reciprocal": reciprocal,
-    "largest_of_distinct": largest_of_distinct,
-}

@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.suite.collection._case import Case, Mistake
+from parity_tests.operators.operator import Mistake, Operator
 
 
 def _between(x: torch.Tensor, low: int, high: int, weight: float) -> torch.Tensor:
-    """Of the sorted elements; where the weight is a number of the format is not said."""
+    """The quantile of the sorted elements; where the weight is a number of the format is not said."""
     y = x.to(torch.promote_types(x.dtype, torch.float32)).sort(-1).values
     return (y[..., low] * (1 - weight) + y[..., high] * weight).to(x.dtype)
 
@@ -24,7 +24,7 @@ def _quantile(x: torch.Tensor, q: float, shift: int = 0, swapped: bool = False) 
     return _between(x, low, min(low + 1, n - 1), 1 - weight if swapped else weight)
 
 
-quantile = Case(
+quantile = Operator(
     OpSpec(
         "quantile",
         lambda x, q: jnp.nanquantile(x, q, axis=-1),
@@ -39,5 +39,3 @@ quantile = Case(
         "next_gradient": Mistake(lambda x, q: _quantile(x, q, shift=1), "vjp", "float32"),
     },
 )
-
-CASES = {"quantile": quantile}

@@ -1,0 +1,1 @@
+"""One catalogue of operators, with right versions and planted mistakes, for the suite and the benchmarks."""
