@@ -170,14 +170,15 @@ def faults(
     Exit codes: 0 crosscheck meets its bars, or was not run, 1 it misses one, 2 the run was interrupted.
     """
     os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))  # before the frameworks are imported
-    from benchmarks.fault_benchmark import operator, run
+    from benchmarks.fault_benchmark import run
+    from benchmarks.fault_benchmark import versions as known
     from benchmarks.fault_benchmark.command import measure_all
 
     parts = [
         _names("--operators", operators, tuple(run.OPERATORS)),
-        _names("--formats", formats, operator.FORMATS),
-        _names("--sizes", sizes, operator.SIZES),
-        _names("--versions", versions, operator.VERSIONS),
+        _names("--formats", formats, known.FORMATS),
+        _names("--sizes", sizes, known.SIZES),
+        _names("--versions", versions, known.VERSIONS),
     ]
     raise typer.Exit(measure_all(Console(), run.keys(*parts), _names("--rules", rules, run.RULES), out, resume))
 
@@ -197,11 +198,12 @@ def right_versions(
     Exit codes: 0 never, 1 at least once, 2 the run was interrupted.
     """
     os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))  # before the frameworks are imported
-    from benchmarks.fault_benchmark import operator, run
+    from benchmarks.fault_benchmark import run
+    from benchmarks.fault_benchmark import versions as known
     from benchmarks.fault_benchmark.right_versions import measure_all
 
     chosen = _names("--operators", operators, tuple(run.OPERATORS))
-    (size,) = _names("--size", [size], operator.SIZES)
+    (size,) = _names("--size", [size], known.SIZES)
     raise typer.Exit(measure_all(Console(), chosen, seeds, size, out))
 
 
@@ -221,10 +223,11 @@ def sixteen_bits(
     Exit codes: 0 the bars are met, 1 one is missed, 2 the run was interrupted.
     """
     os.environ.update(dict.fromkeys(THREAD_COUNTS, "1"))  # before the frameworks are imported
-    from benchmarks.fault_benchmark import catalog, operator, sixteen_bits
+    from benchmarks.fault_benchmark import sixteen_bits
+    from benchmarks.fault_benchmark import versions as known
 
-    chosen = _names("--operators", operators, tuple(catalog.SUBTLE))
-    at = _names("--sizes", sizes or ["medium"], operator.SIZES)
+    chosen = _names("--operators", operators, tuple(sixteen_bits.SUBTLE))
+    at = _names("--sizes", sizes or ["medium"], known.SIZES)
     raise typer.Exit(sixteen_bits.measure_all(Console(), chosen, at, out))
 
 

@@ -16,13 +16,13 @@ from rich.markup import escape
 
 from benchmarks.campaign import Campaign, about_run, as_json, bar, say, say_bars
 from benchmarks.fault_benchmark import run
-from benchmarks.fault_benchmark.catalog import OPERATORS
-from benchmarks.fault_benchmark.operator import FORMATS, SIZES, VERSIONS
 from benchmarks.fault_benchmark.page import as_markdown, plot, summary
 from benchmarks.fault_benchmark.run import Cell, Key, measure, waiting
 from benchmarks.fault_benchmark.tally import bars
+from benchmarks.fault_benchmark.versions import FORMATS, SIZES, VERSIONS
 from benchmarks.run import commit
 from parity_tests.harness.report.atomic_file import write_text
+from parity_tests.operators.catalogue import MEASURED as OPERATORS
 
 
 def measure_all(console: Console, keys: Sequence[Key], rules: Sequence[str], path: Path, resume: bool) -> int:
@@ -30,7 +30,7 @@ def measure_all(console: Console, keys: Sequence[Key], rules: Sequence[str], pat
     its = Cells(path, resume)
     work = [(key, wanted) for key in keys if (wanted := waiting(key, rules, its.kept))]
     if work:
-        its.about = {"schema": 1, **about_run(commit=commit()), "operators": run.described(tuple(OPERATORS))}
+        its.about = {"schema": 1, **about_run(commit=commit()), "operators": run.described(its.operators)}
     keep(console, its, _measured(work, its), len(work))
     write_text(path.with_suffix(".md"), as_markdown(its.about, its.outcomes))
     try:
@@ -48,11 +48,12 @@ class Cells(Campaign[Key, Cell]):
 
     def __init__(self, path: Path, resume: bool = True) -> None:
         """Read them, if they are resumed."""
-        fields = "operator", "format", "size", "version"
-        order = run.keys(tuple(OPERATORS), FORMATS, SIZES, VERSIONS).index
-        super().__init__(path, Cell, None, "cells", fields, order=order, resume=resume)
+        super().__init__(path, Cell, None, "cells", ("operator", "format", "size", "version"), resume=resume)
         stored = self.about.get("operators", {})
-        same = {name for name, now in run.described(tuple(OPERATORS)).items() if stored.get(name) == now}
+        # The operators that the file has keep its order, wherever they stand in the catalogue.
+        self.operators = tuple(sorted(OPERATORS, key=lambda name: [*stored, *OPERATORS].index(name)))
+        self.order = run.keys(self.operators, FORMATS, SIZES, VERSIONS).index
+        same = {name for name, now in run.described(self.operators).items() if stored.get(name) == now}
         self.kept = {key: cell for key, cell in self.kept.items() if key[0] in same}
 
     def text(self) -> str:

@@ -15,7 +15,8 @@ import torch
 from jax.test_util import check_vjp
 from torch.autograd import gradcheck
 
-from benchmarks.fault_benchmark.operator import DTYPES, Operator, Tensors, format_of
+from benchmarks.fault_benchmark.versions import DTYPES, format_of
+from parity_tests.operators.operator import Operator, Tensors
 
 JACOBIAN = 2**17  # entries beyond which gradcheck in slow mode, which takes each of them, is not run: it takes minutes
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from benchmarks.campaign import listed, table
-from benchmarks.fault_benchmark.catalog import OPERATORS
-from benchmarks.fault_benchmark.kinds import Kind
-from benchmarks.fault_benchmark.operator import FORMATS, SIZES, VERSIONS
 from benchmarks.fault_benchmark.run import Cell, Key, faults_of, keys, waiting
 from benchmarks.fault_benchmark.tally import Tally, bars, missed_by_ours, ours, rules_in, tally
+from benchmarks.fault_benchmark.versions import FORMATS, SIZES, VERSIONS
+from parity_tests.operators.catalogue import MEASURED as OPERATORS
+from parity_tests.operators.operator import Kind
 
 _NOTES = """\
 A fault is *caught* if the rule rejects the version with it. *In brackets*: only where the rule accepts the same version
@@ -113,14 +113,15 @@ def _by_kind(cells: Sequence[Cell]) -> list[str]:
     rules = rules_in(cells)
     if not cells:
         return []
-    kinds: dict[Kind, None] = dict.fromkeys(fault.kind for operator in OPERATORS.values() for fault in operator.faults)
     rows = []
-    for kind in kinds:
+    for kind in get_args(Kind):
         shares = []
         for rule in rules:
             there, caught = 0, 0
             for cell in (cell for cell in cells if rule in cell.rules):
-                numbers = [i for i, f in enumerate(faults_of(cell)) if f.kind == kind and i not in cell.below_rounding]
+                numbers = [
+                    i for i, (_, f) in enumerate(faults_of(cell)) if f.kind == kind and i not in cell.below_rounding
+                ]
                 outcome = cell.rules[rule]
                 there += len(numbers)
                 caught += 0 if outcome["alarm"] else sum(i not in outcome["missed"] for i in numbers)
@@ -134,7 +135,7 @@ def _by_operator(cells: Sequence[Cell]) -> list[str]:
     """A table of the faults that are caught while the right version is accepted, by operators."""
     rules = rules_in(cells)
     rows = []
-    for name in OPERATORS:
+    for name in dict.fromkeys(cell.operator for cell in cells):
         counts = [tally((cell for cell in cells if cell.operator == name), rule) for rule in rules]
         if any(t.of for t in counts):
             rows.append([name, *(f"{t.caught_knowingly} of {t.of}" if t.of else "" for t in counts)])
@@ -147,7 +148,7 @@ def _by_operator(cells: Sequence[Cell]) -> list[str]:
 def _missed_lines(cells: Sequence[Cell]) -> list[str]:
     rows: dict[tuple[str, str], dict[str, list[str]]] = {}
     for cell, i, _ in missed_by_ours(cells):
-        sizes = rows.setdefault((cell.operator, faults_of(cell)[i].name), {}).setdefault(cell.format, [])
+        sizes = rows.setdefault((cell.operator, faults_of(cell)[i][0]), {}).setdefault(cell.format, [])
         if cell.size not in sizes:
             sizes.append(cell.size)
     if not rows:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from benchmarks.fault_benchmark.operator import Operator, Tensors, format_of
+from benchmarks.fault_benchmark.versions import format_of
 from gradparity import OpSpec, crosscheck
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.diagnosis.failures import described
@@ -15,6 +15,7 @@ from parity_tests.harness.judging import candidate_rows
 from parity_tests.harness.judging.outcome import Outcome
 from parity_tests.harness.judging.turn import Turn
 from parity_tests.harness.report.results import Failure, Row
+from parity_tests.operators.operator import Operator, Tensors
 
 CONVICTED, SUSPECTED = "crosscheck", "crosscheck, SUSPECT too"
 _CONVICTIONS = {"MISMATCH", "ERROR"}
@@ -37,13 +38,12 @@ class Judged:
 
 def spec_of(operator: Operator, inputs: Tensors) -> OpSpec:
     """Return the spec of an operator that is judged at these inputs."""
-    named = zip(operator.inputs, inputs, strict=True)
     return OpSpec(
-        operator.name,
-        operator.primal,
+        operator.written.name,
+        operator.spec.primal,
         inputs=[x.double().numpy() if x.is_floating_point() else x.numpy() for x in inputs],
-        input_names=operator.inputs,
-        constants=[name for name, x in named if name in operator.constants and x.is_floating_point()],
+        input_names=operator.spec.names,
+        constants=operator.spec.constants,
     )
 
 

@@ -14,11 +14,11 @@ from rich.console import Console
 
 from benchmarks.campaign import Campaign, about_run, listed, say
 from benchmarks.fault_benchmark import parity
-from benchmarks.fault_benchmark.catalog import OPERATORS
 from benchmarks.fault_benchmark.command import keep
-from benchmarks.fault_benchmark.operator import version
 from benchmarks.fault_benchmark.run import versions_of
+from benchmarks.fault_benchmark.versions import arguments, version
 from benchmarks.run import commit
+from parity_tests.operators.catalogue import MEASURED as OPERATORS
 
 FORMATS = ("float32", "bfloat16", "float16")
 
@@ -50,7 +50,7 @@ def judge(operators: Sequence[str], seeds: int, size: str, formats: Sequence[str
             operator = OPERATORS[name]
             calls = {each: version(operator, each) for each in versions_of(format)}
             for seed in range(seeds):
-                found = parity.judged(calls, operator, operator.arguments(size, format, seed))
+                found = parity.judged(calls, operator, arguments(operator, size, format, seed))
                 verdicts = {each: tuple(sorted(judged.verdicts)) for each, judged in found.items()}
                 yield Judged(name, format, seed, verdicts)
 

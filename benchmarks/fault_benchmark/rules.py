@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.fault_benchmark.operator import Tensors
+from parity_tests.operators.operator import Tensors
 
 
 @dataclass(frozen=True)

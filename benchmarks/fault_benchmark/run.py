@@ -10,23 +10,21 @@ from typing import Any
 import torch
 
 from benchmarks.fault_benchmark import differences, parity
-from benchmarks.fault_benchmark.catalog import OPERATORS
-from benchmarks.fault_benchmark.kinds import Fault
-from benchmarks.fault_benchmark.operator import (
+from benchmarks.fault_benchmark.rules import RULES as OF_NUMBERS
+from benchmarks.fault_benchmark.rules import Results
+from benchmarks.fault_benchmark.versions import (
     FORMATS,
     SIZES,
     VERSIONS,
-    Operator,
-    Tensors,
+    arguments,
     below_rounding,
-    composition,
     exact_with,
     outputs_and_gradients,
     reference,
     version,
 )
-from benchmarks.fault_benchmark.rules import RULES as OF_NUMBERS
-from benchmarks.fault_benchmark.rules import Results
+from parity_tests.operators.catalogue import MEASURED as OPERATORS
+from parity_tests.operators.operator import Mistake, Operator, Tensors
 
 GRADCHECK = {"gradcheck fast": True, "gradcheck slow": False}
 CHECK_GRADS = "check_grads"
@@ -101,12 +99,12 @@ def waiting(key: Key, rules: Sequence[str], known: Mapping[Key, Cell]) -> list[s
 def measure(key: Key, rules: Sequence[str], cell: Cell | None, commit: str | None) -> Cell:
     """Return the cell with these rules evaluated, besides what it has; `commit`: of the code that does it."""
     operator, (_, format, size, name) = OPERATORS[key[0]], key
-    inputs = operator.arguments(size, format)
+    inputs = arguments(operator, size, format)
     exact = reference(operator, inputs, size)
     if cell is None:
-        wrong = [exact_with(operator, fault, inputs, size) for fault in operator.faults]
+        wrong = [exact_with(operator, fault, inputs, size) for fault in operator.faults.values()]
         cell = Cell(*key, [i for i, x in enumerate(wrong) if below_rounding(x, exact, format)])
-    faults = () if name == "torch.compile" else operator.faults
+    faults = () if name == "torch.compile" else tuple(operator.faults.values())
     torch._dynamo.reset()  # what it has compiled for other operators, whose code is the same function
     calls = [version(operator, name, fault) for fault in (None, *faults)]
     case = _Case(operator, inputs, size, exact, calls)
@@ -147,7 +145,7 @@ _Rejected = Sequence[bool | None] | str
 
 
 def _by_numbers(case: _Case, rules: Sequence[str]) -> dict[str, _Rejected]:
-    eager = outputs_and_gradients(composition(case.operator), case.operator, case.inputs, case.size)
+    eager = outputs_and_gradients(case.operator.written.composed, case.operator, case.inputs, case.size)
     found = [
         Results(outputs_and_gradients(call, case.operator, case.inputs, case.size), case.exact, eager, case.outputs)
         for call in case.calls
@@ -189,13 +187,13 @@ def described(operators: Sequence[str]) -> dict[str, Any]:
     """Return what the numbers of faults mean, by operator, and the sizes."""
     return {
         name: {
-            "sizes": {size: dict(axes) for size, axes in OPERATORS[name].sizes.items()},
-            "faults": {fault.name: fault.kind for fault in OPERATORS[name].faults},
+            "sizes": {size: dict(axes) for size, axes in OPERATORS[name].written.sizes.items()},
+            "faults": {fault: mistake.kind for fault, mistake in OPERATORS[name].faults.items()},
         }
         for name in operators
     }
 
 
-def faults_of(cell: Cell) -> tuple[Fault, ...]:
-    """Return the faults that a cell's numbers refer to; none if its version has no faults."""
-    return () if cell.version == "torch.compile" else OPERATORS[cell.operator].faults
+def faults_of(cell: Cell) -> tuple[tuple[str, Mistake], ...]:
+    """Return the faults that a cell's numbers refer to, with their names; none if its version has no faults."""
+    return () if cell.version == "torch.compile" else tuple(OPERATORS[cell.operator].faults.items())

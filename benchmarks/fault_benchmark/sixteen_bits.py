@@ -16,18 +16,19 @@ from rich.console import Console
 
 from benchmarks.campaign import Campaign, about_run, listed, say
 from benchmarks.fault_benchmark import parity
-from benchmarks.fault_benchmark.catalog import SUBTLE
 from benchmarks.fault_benchmark.command import keep
-from benchmarks.fault_benchmark.operator import (
+from benchmarks.fault_benchmark.versions import (
     MORE_VERSIONS,
     VERSIONS,
-    Operator,
+    arguments,
     below_rounding,
     exact_with,
     reference,
     version,
 )
 from benchmarks.run import commit
+from parity_tests.operators.catalogue import SUBTLE
+from parity_tests.operators.operator import Operator
 
 FORMATS = ("bfloat16", "float16")
 WITH_MISTAKES = VERSIONS[:2]  # the others have PyTorch's own backward, or differ in what they round alone
@@ -61,25 +62,27 @@ class Judged:
 def judge(name: str, format: str, size: str) -> Judged:
     """Judge all versions of an operator, the right ones and those with a mistake."""
     operator, right = SUBTLE[name], [v for v in (*VERSIONS, *MORE_VERSIONS) if (name, v) not in LEFT_OUT]
-    inputs = operator.arguments(size, format)
+    inputs = arguments(operator, size, format)
     below = _below(operator, format, size)
-    counted = [fault for fault in operator.faults if fault.name not in below]
+    counted = {fault: mistake for fault, mistake in operator.faults.items() if fault not in below}
     torch._dynamo.reset()
     calls = {each: version(operator, each) for each in right}
-    calls |= {f"{each}: {fault.name}": version(operator, each, fault) for each in WITH_MISTAKES for fault in counted}
+    calls |= {
+        f"{each}: {name}": version(operator, each, fault) for each in WITH_MISTAKES for name, fault in counted.items()
+    }
     found = parity.judged(calls, operator, inputs)
     rejected = {each: tuple(sorted(found[each].verdicts)) for each in right if found[each].verdicts - {"PASS"}}
     missed = {
-        each: tuple(f.name for f in counted if not found[f"{each}: {f.name}"].rejected_by(parity.SUSPECTED))
+        each: tuple(fault for fault in counted if not found[f"{each}: {fault}"].rejected_by(parity.SUSPECTED))
         for each in WITH_MISTAKES
     }
     return Judged(name, format, size, rejected, len(right), missed, below, len(counted))
 
 
 def _below(operator: Operator, format: str, size: str) -> tuple[str, ...]:
-    inputs = operator.arguments(size, format)
+    inputs = arguments(operator, size, format)
     exact = reference(operator, inputs, size)
-    wrong = {fault.name: exact_with(operator, fault, inputs, size) for fault in operator.faults}
+    wrong = {fault: exact_with(operator, mistake, inputs, size) for fault, mistake in operator.faults.items()}
     return tuple(name for name, x in wrong.items() if below_rounding(x, exact, format))
 
 

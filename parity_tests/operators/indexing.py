@@ -1,50 +1,95 @@
-"""Indexing and running operators: an embedding, gather, scatter, running sums and products, pooling, sorting."""
+"""Indexing: an embedding, gather, scatter, and the combination of a mixture of experts."""
 
 from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
 import torch
-from jax import lax
-from torch.nn import functional
 
 from parity_tests.harness.specs.domains import integer
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.operators.operator import Mistake, Operator, function
+from parity_tests.operators import sites
+from parity_tests.operators.operator import Formulas, Mistake, Operator, by_formulas, function
 
-# An embedding: rows of a table, times 2.
-
-
-def _embedding(table, index):
-    return 2 * table[index]
-
-
-def _embedding_with(scattered):
-    return function(_embedding, lambda table, index, w: (scattered(torch.zeros_like(table), index, 2 * w), None))
+SIZES = {
+    "small": {"n": 8, "k": 16, "d": 8},
+    "medium": {"n": 64, "k": 128, "d": 32},
+    "kernel": {"n": 512, "k": 2048, "d": 64},
+}
 
 
-def _put(zeros, index, w):
+def _only_first_of_each(index: torch.Tensor) -> torch.Tensor:
+    """Return 1 where an index occurs for the first time, 0 where it is a duplicate of an earlier one."""
+    earlier = (index[:, None] == index).tril(-1)
+    return (~earlier.any(1)).double()
+
+
+def _every_index(rng, n: int, k: int) -> np.ndarray:
+    """Return k indices in which each of n occurs at least once, and many more often."""
+    return rng.permutation(np.concatenate([np.arange(n), rng.integers(0, n, k - n)]))
+
+
+# An embedding: rows of a table.
+
+
+def _table_and_index(rng, sizes):
+    n, k, d = sizes["n"], sizes["k"], sizes["d"]
+    return [rng.standard_normal((n, d)), _every_index(rng, n, k)]
+
+
+def _embedding_forward(at, table, index):
+    return (table[index],), (index, torch.empty_like(table))
+
+
+def _embedding_backward(at, saved, bars):
+    (index, like), (g,) = saved, bars
+    table_bar = torch.zeros_like(like).index_add(0, at("index", index, len(like)), at("summands", g, index))
+    return (at("table_bar", table_bar, index),)
+
+
+def _divided_by_frequency(x, index):
+    return x / torch.bincount(index, minlength=len(x)).clamp(min=1)[:, None].to(x.dtype)
+
+
+def _row_zero_left_out(table_bar, index):
+    return torch.cat([0 * table_bar[:1], table_bar[1:]])
+
+
+def _put(table, index, w):
+    zeros = torch.zeros_like(table)
     zeros[index] = w
-    return zeros
+    return zeros, None
 
 
-def _padded(zeros, index, w):
-    return zeros.index_add(0, index, w * (index != 0)[:, None])
-
-
+_EMBEDDING = Formulas("embedding", _table_and_index, _embedding_forward, _embedding_backward, SIZES)
 embedding = Operator(
-    OpSpec("embedding", lambda table, index: 2 * table[index], "(v,d),(k)->(k,d)", domains={"index": integer(0, "v")}),
-    _embedding,
+    OpSpec("embedding", lambda table, index: table[index], "(v,d),(k)->(k,d)", domains={"index": integer(0, "v")}),
+    _EMBEDDING.composed,
     {
-        "repeated_rows_overwritten": Mistake(_embedding_with(_put), "vjp", passes=("forward",)),
-        "row_zero_is_padding": Mistake(_embedding_with(_padded), "vjp", passes=("forward",)),
-        "frequency_scaled": Mistake(
-            _embedding_with(
-                lambda z, i, w: z.index_add(0, i, w / torch.bincount(i, minlength=max(len(z), 1))[i][:, None])
-            ),
-            "vjp",
+        "repeated_rows_overwritten": Mistake(function(_EMBEDDING.composed, _put), "vjp", passes=("forward",)),
+        "row_zero_is_padding": _EMBEDDING.mistake({"table_bar": _row_zero_left_out}),
+        "frequency_scaled": _EMBEDDING.mistake({"table_bar": _divided_by_frequency}),
+    }
+    | _EMBEDDING.planted(
+        (
+            "of duplicates only the first is counted",
+            "index",
+            {"summands": lambda g, i: g * _only_first_of_each(i)[:, None].to(g.dtype)},
         ),
-    },
+        ("row 0 is taken to be padding", "mask", {"table_bar": _row_zero_left_out}),
+        ("the index is one too large", "index", {"index": lambda i, n: (i + 1) % n}),
+        ("the gradient is divided by the frequency", "factor", {"table_bar": _divided_by_frequency}),
+        sites.last_one("summands", "the last index is left out"),
+        sites.last_block("summands", "the last block of indices is left out"),
+        sites.shifted("summands", "the cotangent is that of the row before"),
+        sites.half("table_bar"),
+        sites.entry("table_bar"),
+        sites.zero_row("table_bar"),
+        sites.doubled_tile("table_bar"),
+        sites.negated_column("table_bar"),
+        sites.slight("table_bar"),
+    ),
+    _EMBEDDING,
 )
 
 # gather along the last axis, squared
@@ -101,103 +146,138 @@ scatter_add = Operator(
     },
 )
 
-# Running sum and product
+
+def _base_index_source(rng, sizes):
+    n, k, d = sizes["n"], sizes["k"], sizes["d"]
+    return [rng.standard_normal((n, d)), _every_index(rng, n, k), rng.standard_normal((k, d))]
 
 
-def _cumsum_with(backward):
-    return function(lambda x: x.cumsum(-1), backward, lambda x, d: d.cumsum(-1))
+def _scatter_rows_forward(at, base, index, source):
+    return (base.index_add(0, index, source),), (index,)
 
 
-def _cumsum_16_bits(x):
-    total, sums = torch.zeros_like(x[..., 0]), []
-    for entry in x.unbind(-1):
-        total = total + entry
-        sums.append(total)
-    return torch.stack(sums, -1)
+def _scatter_rows_backward(at, saved, bars):
+    (index,), (g,) = saved, bars
+    source_bar = at("source_bar", g[at("index", index, len(g))], index)
+    return at("base_bar", g, index), None, source_bar
 
 
-cumsum = Operator(
-    OpSpec("cumsum", lambda x: jnp.cumsum(x, axis=-1), "(n,m)->(n,m)"),
-    lambda x: x.cumsum(-1),
-    {
-        "not_reversed": Mistake(_cumsum_with(lambda x, w: w.cumsum(-1)), "vjp", passes=("forward", "jvp")),
-        "without_the_last": Mistake(_cumsum_with(lambda x, w: w.flip(-1).cumsum(-1).flip(-1) - w), "vjp"),
-        "16_bit_accumulator": Mistake(lambda x: _cumsum_16_bits(x) if x.shape[-1] else x * 1, "forward", "bfloat16"),
-    },
+scatter_rows = by_formulas(
+    lambda base, index, source: base.at[index].add(source),
+    Formulas("scatter-add", _base_index_source, _scatter_rows_forward, _scatter_rows_backward, SIZES),
+    ("the index is one too large", "index", {"index": lambda i, n: (i + 1) % n}),
+    (
+        "duplicates get no gradient",
+        "index",
+        {"source_bar": lambda x, i: x * _only_first_of_each(i)[:, None].to(x.dtype)},
+    ),
+    ("rows that are added to get no gradient", "mask", {"base_bar": lambda g, i: g.index_fill(0, i, 0)}),
+    ("the last index is left out", "mask", {"source_bar": lambda x, i: torch.cat([x[:-1], 0 * x[-1:]])}),
+    (
+        "source_bar is shared by duplicates",
+        "factor",
+        {"source_bar": lambda x, i: x / (i[:, None] == i).sum(1)[:, None]},
+    ),
+    sites.shifted("source_bar", "source_bar is that of the row before"),
+    sites.left_out("base_bar", "base_bar is zero"),
+    sites.half("source_bar"),
+    sites.entry("source_bar"),
+    sites.zero_row("source_bar"),
+    sites.doubled_tile("base_bar"),
+    sites.negated_column("source_bar"),
+    sites.slight("source_bar"),
 )
 
 
-def _cumprod(x):
-    # Not x.cumprod(-1), whose second derivatives by forward mode are wrong beside a zero.
-    products = [x[..., 0]]
-    for factor in x.unbind(-1)[1:]:
-        products.append(products[-1] * factor)
-    return torch.stack(products, -1)
+def _rows_and_columns(rng, sizes):
+    n, k, d = sizes["n"], sizes["k"], sizes["d"]
+    return [rng.standard_normal((n, k)), rng.integers(0, k, (n, d))]
 
 
-def with_zeros(rng, shape):
-    """Numbers of which one in five is zero."""
-    return rng.standard_normal(shape) * (rng.random(shape) < 0.8)
+def _gather_forward(at, x, index):
+    return (x.gather(1, index),), (index, torch.empty_like(x))
 
 
-cumprod = Operator(
-    OpSpec("cumprod", lambda x: jnp.cumprod(x, axis=-1), "(n,4)->(n,4)", input_names=("x",), domains={"x": with_zeros}),
-    _cumprod,
-    {
-        "divided_by_zero": Mistake(
-            function(_cumprod, lambda x, w: (w * x.cumprod(-1)).flip(-1).cumsum(-1).flip(-1) / x), "vjp"
-        ),
-        "running_sum_of_the_wrong_end": Mistake(
-            function(_cumprod, lambda x, w: (w * x.cumprod(-1)).cumsum(-1) / x), "vjp", passes=("forward",)
-        ),
-    },
-)
-
-# Maximum pooling, and sorting
+def _gather_backward(at, saved, bars):
+    (index, like), (g,) = saved, bars
+    columns = at("index", index, like.shape[1])
+    return (at("x_bar", torch.zeros_like(like).scatter_add(1, columns, at("summands", g, index))),)
 
 
-def _pool(x):
-    return lax.reduce_window(x, -jnp.inf, lax.max, (2, 3), (2, 2), ((0, 0), (1, 1)))
+def _first_in_each_row(g, index):
+    return g * torch.stack([_only_first_of_each(row) for row in index]).to(g.dtype)
 
 
-def _pool_torch(x):
-    return functional.max_pool2d(x[None, None], (2, 3), (2, 2), (0, 1))[0, 0]
-
-
-def _averaged_back(x, w):
-    rows, columns = (torch.arange(n) // 2 for n in x.shape)
-    return w[rows][:, columns] / 6
-
-
-max_pool = Operator(
-    OpSpec("max_pool", _pool, "(4,6)->(2,3)", input_names=("x",)),
-    _pool_torch,
-    {
-        "averaged_backward": Mistake(function(_pool_torch, _averaged_back), "vjp", passes=("forward",)),
-        "without_padding": Mistake(
-            lambda x: functional.max_pool2d(functional.pad(x[None, None], (0, 2)), (2, 3), (2, 2))[0, 0], "forward"
-        ),
-    },
+gather_along_rows = by_formulas(
+    lambda x, index: jnp.take_along_axis(x, index, axis=1),
+    Formulas(
+        "gather along rows",
+        _rows_and_columns,
+        _gather_forward,
+        _gather_backward,
+        {
+            "small": {"n": 8, "k": 16, "d": 8},
+            "medium": {"n": 64, "k": 128, "d": 32},
+            "kernel": {"n": 256, "k": 1024, "d": 64},
+        },
+    ),
+    ("of duplicates only the first is counted", "index", {"summands": _first_in_each_row}),
+    ("the index is one too large", "index", {"index": lambda i, n: (i + 1) % n}),
+    ("the index is that of the row before", "order", {"index": lambda i, n: i.roll(1, 0)}),
+    sites.last_one("summands", "the last column of the cotangent is left out", axis=1),
+    sites.last_block("summands", "the last block of rows is left out"),
+    sites.shifted("summands", "the cotangent is that of the column before", axis=1),
+    sites.stale_row("summands", "the cotangent of one row is 10 % too large"),
+    sites.half("x_bar"),
+    sites.entry("summands"),
+    sites.zero_row("x_bar"),
+    sites.doubled_tile("x_bar"),
+    sites.slight("x_bar"),
 )
 
 
-def _apart(rng, shape):
-    """Numbers that no rounding reorders: a permutation of 1/2, 1, 3/2, ..., with random signs."""
-    order = rng.permuted(np.broadcast_to(np.arange(1, shape[-1] + 1) / 2, shape), axis=-1)
-    return order * np.where(rng.random(shape) < 0.5, -1, 1)
+def _experts(rng, sizes):
+    n, k, d = sizes["n"], sizes["k"], sizes["d"]
+    return [rng.uniform(0.1, 0.9, (k, 2)), rng.standard_normal((n, d)), rng.integers(0, n, (k, 2))]
 
 
-def _sort(x):
-    return x.sort(-1).values
+def _combine(w, x, index):
+    return (w[..., None] * x[index]).sum(1)
 
 
-sort = Operator(
-    OpSpec("sort", lambda x: jnp.sort(x, axis=-1) ** 2, "(n,5)->(n,5)", domains={"x": _apart}),
-    lambda x: _sort(x) ** 2,
-    {
-        "permuted_instead_of_restored": Mistake(
-            function(lambda x: _sort(x) ** 2, lambda x, w: (2 * w * _sort(x)).gather(-1, x.argsort(-1))), "vjp"
-        ),
-        "cotangent_not_sent_back": Mistake(function(lambda x: _sort(x) ** 2, lambda x, w: 2 * w * x), "vjp"),
-    },
+def _combine_forward(at, w, x, index):
+    return ((w[..., None] * x[index]).sum(1),), (w, x, index)
+
+
+def _combine_backward(at, saved, bars):
+    (w, x, index), (g,) = saved, bars
+    w_bar = at("w_bar", (g[:, None] * at("rows of w_bar", x[at("index of w_bar", index, len(x))])).sum(-1))
+    summands = at("summands", at("w", w)[..., None] * g[:, None], index)
+    x_bar = torch.zeros_like(x).index_add(0, at("index", index, len(x)).flatten(), summands.flatten(0, 1))
+    return w_bar, at("x_bar", x_bar)
+
+
+def _duplicates_dropped(x, index):
+    return x * _only_first_of_each(index.flatten()).reshape(index.shape)[..., None].to(x.dtype)
+
+
+combine = by_formulas(
+    _combine,
+    Formulas("combination of experts", _experts, _combine_forward, _combine_backward, SIZES),
+    (
+        "the second expert is left out of x_bar",
+        "term",
+        {"summands": lambda s, i: s * torch.tensor([[1.0], [0.0]]).to(s.dtype)},
+    ),
+    ("the two weights are swapped in x_bar", "order", {"w": lambda w: w.flip(1)}),
+    ("the weights are left out of x_bar", "factor", {"w": torch.ones_like}),
+    ("of duplicates only the first is counted", "index", {"summands": _duplicates_dropped}),
+    ("the index is one too large in w_bar", "index", {"index of w_bar": lambda i, n: (i + 1) % n}),
+    ("the index is that of the token before in x_bar", "index", {"index": lambda i, n: i.roll(1, 0)}),
+    sites.last_block("rows of w_bar", "the last block of features is left out of w_bar", axis=2),
+    sites.last_one("summands", "the last token is left out of x_bar"),
+    sites.half("w_bar"),
+    sites.entry("w_bar"),
+    sites.negated_column("x_bar"),
+    sites.slight("x_bar"),
 )

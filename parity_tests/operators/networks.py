@@ -1,17 +1,20 @@
-"""Layers as people write them: activations with parameters, norms, rotary embedding, attention with its logsumexp."""
+"""Layers as people write them: activations with parameters, attention with its logsumexp, dropout, rotary embedding."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import torch
 from jax import lax
 from torch.nn import functional
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.operators.operator import Mistake, Operator, function, saving
+from parity_tests.operators import norms, sites
+from parity_tests.operators.operator import Formulas, Mistake, Operator, by_formulas, function, saving
 
 # mish(x) = x tanh(softplus(x))
 
@@ -122,66 +125,26 @@ swiglu = Operator(
     },
 )
 
-# rms_norm
+# rms_norm by the reciprocal of the root, whose derivative overflows in float16 where that of a division does not
 
 
-def _rms_norm(x, g):
-    return x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * g
+def _rms_norm(x, w):
+    return x * lax.rsqrt((x * x).mean(-1, keepdims=True) + norms.EPS) * w
 
 
-def _rms_norm_torch(x, g):
-    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * g
-
-
-def _rms_norm_backward(x, g, w, r=None):
-    r = torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) if r is None else r
-    n = w * g
-    return r * (n - x * r * r * (n * x).mean(-1, keepdim=True)), (w * x * r).sum(0)
-
-
-def _rms_norm_saved(x, g):
-    r = torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5)
-    return x * r * g, (x, g, r)
+def _root_of_all(w_bar, x, g):
+    return (g * x).sum(0) * torch.rsqrt((x * x).mean() + norms.EPS)
 
 
 rms_norm_of_rows = Operator(
-    OpSpec("rms_norm_of_rows", _rms_norm, "(n,d),(d)->(n,d)"),
-    _rms_norm_torch,
+    replace(norms.rms_norm.spec, name="rms_norm_of_rows", primal=_rms_norm),
+    norms.RMS_NORM.composed,
     {
-        "norm_is_a_constant": Mistake(
-            function(
-                _rms_norm_torch,
-                lambda x, g, w: (
-                    w * g * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5),
-                    _rms_norm_backward(x, g, w)[1],
-                ),
-            ),
-            "vjp",
-        ),
-        "saved_rsqrt": Mistake(
-            saving(_rms_norm_saved, lambda x, g, r, w: _rms_norm_backward(x, g, w, r)), "vjp_of_vjp", passes=("vjp",)
-        ),
-        "sum_for_mean": Mistake(
-            function(
-                _rms_norm_torch,
-                lambda x, g, w: (
-                    _rms_norm_backward(x, g, w)[0],
-                    (w * x).sum(0) * torch.rsqrt((x * x).mean() + 1e-5),
-                ),
-            ),
-            "vjp",
-            passes=("forward",),
-        ),
-        "gain_in_low_precision": Mistake(
-            function(
-                _rms_norm_torch,
-                lambda x, g, w: (
-                    _rms_norm_backward(x, g, w)[0],
-                    _rms_norm_backward(x, g, w)[1].bfloat16().to(x.dtype),
-                ),
-            ),
-            "vjp",
-            "float32",
+        "norm_is_a_constant": norms.RMS_NORM.mistake({"mean": torch.zeros_like}),
+        "saved_rsqrt": norms.RMS_NORM.mistake({}, "vjp_of_vjp", passes=("vjp",)),
+        "sum_for_mean": norms.RMS_NORM.mistake({"w_bar": _root_of_all}),
+        "gain_in_low_precision": norms.RMS_NORM.mistake(
+            {"w_bar": lambda w, x, g: w.bfloat16().to(w.dtype)}, dtype="float32"
         ),
     },
 )
@@ -235,4 +198,109 @@ attention_lse = Operator(
             lambda q, k, v: (_attention_torch(q, k, v)[0], torch.logsumexp(q @ k.T, -1)), "forward"
         ),
     },
+)
+
+KEPT = 0.75  # the probability that dropout keeps an entry
+
+
+def _with_mask(rng, sizes):
+    shape = sizes["n"], sizes["m"]
+    return [rng.standard_normal(shape), rng.standard_normal(shape), (rng.random(shape) < KEPT).astype(np.float64)]
+
+
+def _dropout_forward(at, x, residual, mask):
+    return (residual + x * (mask * (1 / KEPT)),), (mask,)
+
+
+def _dropout_backward(at, saved, bars):
+    (mask,), (g,) = saved, bars
+    factors = at("scale", at("mask", mask) * (1 / KEPT))
+    return at("x_bar", at("y_bar", g) * factors), at("residual_bar", g, mask)
+
+
+dropout = by_formulas(
+    lambda x, residual, mask: residual + x * mask / KEPT,
+    Formulas("dropout with a given mask, added", _with_mask, _dropout_forward, _dropout_backward, sites.ROWS),
+    sites.factor("scale", KEPT, "the division by the probability is missing in x_bar"),
+    ("the mask is inverted", "mask", {"mask": lambda m: 1 - m}),
+    ("the mask is left out of x_bar", "mask", {"mask": torch.ones_like}),
+    sites.shifted("mask", "the mask is that of the column before", axis=1),
+    ("the mask is applied to residual_bar, too", "mask", {"residual_bar": lambda g, mask: g * mask}),
+    sites.left_out("residual_bar", "residual_bar is zero"),
+    sites.first_row_for_all("y_bar"),
+    sites.half("x_bar"),
+    sites.entry("residual_bar"),
+    sites.doubled_tile("x_bar"),
+    sites.zero_row("residual_bar"),
+    sites.slight("x_bar"),
+    constants=("mask",),
+)
+
+
+def _with_angles(rng, sizes):
+    n, heads, d = sizes["n"], sizes["h"], sizes["d"]
+    angles = np.arange(n)[:, None] * 10000.0 ** (-np.arange(d // 2) / (d // 2))
+    return [rng.standard_normal((n, heads, d)), np.cos(angles), np.sin(angles)]
+
+
+def _rotary(x, cos, sin):
+    first, second = jnp.split(x, 2, axis=-1)
+    cos, sin = cos[:, None], sin[:, None]
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+
+def _rotated(x, cos, sin):
+    first, second = x.chunk(2, -1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+
+def _rotary_forward(at, x, cos, sin):
+    return (_rotated(x, cos[:, None], sin[:, None]),), (cos, sin)
+
+
+def _rotary_backward(at, saved, bars):
+    (cos, sin), g = saved, at("y_bar", bars[0])
+    cos, sin = at("cos", cos)[:, None], at("sin", sin)[:, None]
+    return (at("x_bar", _rotated(g, cos, -sin), g),)
+
+
+def _row_before(x):
+    return torch.cat([x[:1], x[:-1]])
+
+
+def _second_half_not_rotated(x, g):
+    half_ = x.shape[-1] // 2
+    return torch.cat([x[..., :half_], g[..., half_:]], -1)
+
+
+def _one_head_not_rotated(x, g):
+    return torch.cat([x[:, :-1], g[:, -1:]], 1)
+
+
+rotary = by_formulas(
+    _rotary,
+    Formulas(
+        "rotary embedding",
+        _with_angles,
+        _rotary_forward,
+        _rotary_backward,
+        {
+            "small": {"n": 8, "h": 2, "d": 16},
+            "medium": {"n": 64, "h": 4, "d": 64},
+            "kernel": {"n": 512, "h": 8, "d": 64},
+        },
+    ),
+    ("the backward rotates forward", "sign", {"sin": lambda x: -x}),
+    ("the angles are those of the position before", "index", {"cos": _row_before, "sin": _row_before}),
+    sites.left_out("sin", "the term with the sine is left out"),
+    ("the second half is not rotated", "region", {"x_bar": _second_half_not_rotated}),
+    ("the last head is not rotated", "region", {"x_bar": _one_head_not_rotated}),
+    ("the frequencies are those of the next", "order", {"cos": lambda x: x.roll(-1, 1)}),
+    sites.stale_row("cos", "the cosines of one position are 10 % too large"),
+    sites.first_row_for_all("y_bar"),
+    sites.half("x_bar"),
+    sites.entry("x_bar"),
+    sites.zero_row("x_bar"),
+    sites.slight("x_bar"),
+    constants=("cos", "sin"),
 )

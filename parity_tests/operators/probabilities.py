@@ -9,7 +9,8 @@ from torch.nn import functional
 
 from parity_tests.harness.specs.domains import integer
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.operators.operator import Mistake, Operator, function, saving
+from parity_tests.operators import sites
+from parity_tests.operators.operator import Formulas, Mistake, Operator, by_formulas, function, right, saving
 
 
 def wide(rng, shape):
@@ -25,9 +26,19 @@ def _softmax(x):
     return p / p.sum(-1, keepdim=True)
 
 
-def _softmax_backward(x, w):
-    p = torch.softmax(x, -1)
-    return p * (w - (p * w).sum(-1, keepdim=True))
+def _softmax_backward(at, saved, bars):
+    y, g = at("y", saved[0]), at("y_bar", bars[0])
+    total = at("sum", at("summands", g * y).sum(-1, keepdim=True))
+    return (at("x_bar", y * (g - total)),)
+
+
+def _softmax_forward(at, x):
+    y = torch.softmax(x, -1)
+    return (y,), (y,)
+
+
+def _softmax_vjp(x, w):
+    return _softmax_backward(right, (torch.softmax(x, -1),), (w,))[0]
 
 
 def _softmax_saved(x):
@@ -39,12 +50,13 @@ def _remembered(calls):
     """A backward whose every second call is wrong."""
 
     def backward(x, w):
-        calls.append(_softmax_backward(x, w))
+        calls.append(_softmax_vjp(x, w))
         return calls[-1] if len(calls) % 2 else 2 * calls[-1]
 
     return backward
 
 
+_SOFTMAX = Formulas("softmax", sites.rows(1, 2.0), _softmax_forward, _softmax_backward, sites.ROWS)
 softmax = Operator(
     OpSpec("softmax", lambda x: jax.nn.softmax(x, axis=-1), "(n,3)->(n,3)"),
     _softmax,
@@ -60,11 +72,26 @@ softmax = Operator(
         ),
         "backward_keeps_state": Mistake(function(_softmax, _remembered([])), "purity"),
         "jvp_of_the_diagonal": Mistake(
-            function(_softmax, _softmax_backward, lambda x, d: d * _softmax(x) * (1 - _softmax(x))),
+            function(_softmax, _softmax_vjp, lambda x, d: d * _softmax(x) * (1 - _softmax(x))),
             "adjoint",
             passes=("vjp",),
         ),
-    },
+    }
+    | _SOFTMAX.planted(
+        sites.left_out("sum", "the term with the sum is left out"),
+        sites.last_block("summands", "the last block of columns is left out of the sum", axis=1),
+        ("the sum is that of the row before", "order", {"sum": lambda x: x.roll(1, 0)}),
+        sites.factor("sum", 0.5, "a factor 2 is missing in the sum"),
+        sites.stale_row("y", "the normalizer of one row is that of the block before: its y is 10 % too large"),
+        ("the last column of y is masked", "mask", {"y": lambda y: torch.cat([y[:, :-1], 0 * y[:, -1:]], 1)}),
+        sites.first_row_for_all("y_bar"),
+        sites.half("x_bar"),
+        sites.entry("x_bar"),
+        sites.doubled_tile("x_bar"),
+        sites.negated_column("x_bar"),
+        sites.slight("x_bar"),
+    ),
+    _SOFTMAX,
 )
 
 
@@ -200,4 +227,56 @@ huber = Operator(
         ),
         "smooth_l1": Mistake(lambda x: functional.smooth_l1_loss(x, 0 * x, reduction="none", beta=0.7), "forward"),
     },
+)
+
+
+# Cross-entropy with label smoothing, of each row
+
+SMOOTHING = 0.1
+
+
+def _logits_and_labels(rng, sizes):
+    return [*sites.rows(1, 2.0)(rng, sizes), rng.integers(0, sizes["m"], sizes["n"])]
+
+
+def _label_smoothing(x, labels):
+    log_p = jax.nn.log_softmax(x, axis=-1)
+    return -(1 - SMOOTHING) * log_p[jnp.arange(x.shape[0]), labels] - SMOOTHING * log_p.mean(-1)
+
+
+def _label_smoothing_forward(at, x, labels):
+    lse = torch.logsumexp(x, -1)
+    chosen = x.gather(1, labels[:, None])[:, 0]
+    return (lse - (1 - SMOOTHING) * chosen - SMOOTHING * x.mean(-1),), (x, labels, lse)
+
+
+def _label_smoothing_backward(at, saved, bars):
+    (x, labels, lse), g = saved, at("loss_bar", bars[0])
+    p = at("softmax", torch.exp(x - at("lse", lse)[:, None]))
+    one_hot = at("one-hot", torch.nn.functional.one_hot(labels, x.shape[1]).to(x.dtype))
+    target = at("label term", (1 - SMOOTHING) * one_hot) + at("smoothing", torch.full_like(p, SMOOTHING / x.shape[1]))
+    return (at("x_bar", g[:, None] * (p - target)),)
+
+
+label_smoothing = by_formulas(
+    _label_smoothing,
+    Formulas(
+        "cross entropy with label smoothing",
+        _logits_and_labels,
+        _label_smoothing_forward,
+        _label_smoothing_backward,
+        sites.ROWS,
+    ),
+    sites.first_row_for_all("loss_bar"),
+    sites.left_out("label term", "the term with the label is left out"),
+    sites.left_out("smoothing", "the term with the smoothing is left out"),
+    sites.shifted("one-hot", "the label is one too large", axis=1),
+    ("the label's weight is 1 in spite of smoothing", "factor", {"label term": lambda t: t / (1 - SMOOTHING)}),
+    ("the saved logsumexp is stale by 0.1 in every row", "stale", {"lse": lambda lse: lse + 0.1}),
+    ("the last block of columns is masked", "mask", {"softmax": sites.last_block_masked}),
+    sites.stale_row("softmax", "the normalizer of one row is that of the block before: its softmax is 10 % too large"),
+    sites.half("x_bar"),
+    sites.zero_row("x_bar"),
+    sites.entry("x_bar"),
+    sites.slight("x_bar"),
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import torch
 
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.operators.operator import Mistake, Operator, function, saving
+from parity_tests.operators import sites
+from parity_tests.operators.operator import Formulas, Mistake, Operator, by_formulas, function, saving
 
 
 def away_from_zero(rng, shape):
@@ -119,6 +121,18 @@ def _logsumexp_jvp(x, x_dot):
     return (torch.softmax(x, -1) * x_dot).sum(-1)
 
 
+def _logsumexp_forward(at, x):
+    y = torch.logsumexp(x, -1)
+    return (y,), (x, y)
+
+
+def _logsumexp_backward(at, saved, bars):
+    (x, y), g = saved, at("y_bar", bars[0])
+    p = at("softmax", torch.exp(x - at("y", y)[:, None]), x)
+    return (at("x_bar", g[:, None] * p),)
+
+
+_LOGSUMEXP = Formulas("logsumexp", sites.rows(1, 2.0), _logsumexp_forward, _logsumexp_backward, sites.ROWS)
 logsumexp = Operator(
     OpSpec("logsumexp", lambda x: jax.nn.logsumexp(x, axis=-1), "(n,m)->(n)", domains={"x": large}),
     _logsumexp,
@@ -141,7 +155,24 @@ logsumexp = Operator(
             "jvp",
             passes=("vjp",),
         ),
-    },
+    }
+    | _LOGSUMEXP.planted(
+        ("y is that of the row before", "order", {"y": lambda y: y.roll(1)}),
+        ("y is stale by 0.1 in every row", "stale", {"y": lambda y: y + 0.1}),
+        ("the softmax is that over the columns", "size", {"softmax": lambda p, x: torch.softmax(x, 0)}),
+        ("the last block of columns is masked", "mask", {"softmax": lambda p, x: sites.last_block_masked(p)}),
+        sites.stale_row(
+            "softmax", "the normalizer of one row is that of the block before: its softmax is 10 % too large"
+        ),
+        sites.first_row_for_all("y_bar"),
+        sites.shifted("y_bar", "y_bar is that of the row before"),
+        sites.half("x_bar"),
+        sites.entry("x_bar"),
+        sites.doubled_tile("x_bar"),
+        sites.zero_row("x_bar"),
+        sites.slight("x_bar"),
+    ),
+    _LOGSUMEXP,
 )
 
 
@@ -205,4 +236,60 @@ product = Operator(
             passes=("vjp",),
         ),
     },
+)
+
+
+# The mean over the valid positions of each sequence.
+
+
+def _sequences_with_mask(rng, sizes):
+    b, n, d = sizes["b"], sizes["n"], sizes["d"]
+    lengths = rng.integers(n // 2 + 1, n, b)
+    return [rng.standard_normal((b, n, d)), (np.arange(n) < lengths[:, None]).astype(np.float64)]
+
+
+def _masked_mean(x, mask):
+    return (x * mask[..., None]).sum(1) / mask.sum(1)[:, None]
+
+
+def _masked_mean_forward(at, x, mask):
+    weights = mask / mask.sum(1, keepdim=True)
+    return ((x * mask[..., None]).sum(1) / mask.sum(1)[:, None],), (weights,)
+
+
+def _masked_mean_backward(at, saved, bars):
+    (weights,), g = saved, at("y_bar", bars[0])
+    return (at("x_bar", g[:, None] * at("weights", weights)[..., None]),)
+
+
+def _last_valid_left_out(weights):
+    return torch.where(weights.roll(-1, 1) > 0, weights, torch.zeros_like(weights))
+
+
+masked_mean = by_formulas(
+    _masked_mean,
+    Formulas(
+        "mean over valid positions",
+        _sequences_with_mask,
+        _masked_mean_forward,
+        _masked_mean_backward,
+        {
+            "small": {"b": 4, "n": 8, "d": 16},
+            "medium": {"b": 8, "n": 64, "d": 64},
+            "kernel": {"b": 8, "n": 512, "d": 128},
+        },
+    ),
+    ("the mask leaves out the last valid position", "mask", {"weights": _last_valid_left_out}),
+    ("the mean divides by all positions", "size", {"weights": lambda w: (w > 0).to(w.dtype) / w.shape[1]}),
+    ("the mask is left out", "mask", {"weights": lambda w: w.amax(1, keepdim=True).expand_as(w)}),
+    ("the weights are those of the sequence before", "order", {"weights": lambda w: w.roll(1, 0)}),
+    ("the mask begins one position late", "mask", {"weights": lambda w: torch.cat([0 * w[:, :1], w[:, 1:]], 1)}),
+    sites.stale_row("weights", "the number of valid positions of one sequence is 10 % too small"),
+    sites.first_row_for_all("y_bar"),
+    sites.half("x_bar"),
+    sites.entry("x_bar"),
+    sites.zero_row("x_bar"),
+    sites.negated_column("x_bar"),
+    sites.slight("x_bar"),
+    constants=("mask",),
 )

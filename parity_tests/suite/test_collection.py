@@ -12,7 +12,7 @@ from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.report import Report
-from parity_tests.operators.catalogue import COLLECTION, MORE
+from parity_tests.operators.catalogue import COLLECTION
 from parity_tests.operators.operator import Operator
 from parity_tests.suite.mistakes import assert_caught
 from parity_tests.suite.mistakes import judged as judged_version
@@ -47,22 +47,22 @@ def mark_of(op: str) -> Sequence[pytest.MarkDecorator]:
     return (pytest.mark.slow if under_every_check(op) else pytest.mark.soak,)
 
 
-CASES = [pytest.param(case, id=op, marks=mark_of(op)) for op, case in (COLLECTION | MORE).items()]
+CASES = [pytest.param(case, id=op, marks=mark_of(op)) for op, case in COLLECTION.items()]
 MISTAKES = [
     pytest.param(case, mistake, id=f"{op}-{name}", marks=() if op == REPRESENTATIVE else pytest.mark.slow)
-    for op, case in (COLLECTION | MORE).items()
+    for op, case in COLLECTION.items()
     for name, mistake in case.mistakes.items()
 ]
 EVERY_MISTAKE = [
     pytest.param(case, mistake, id=f"{op}-{name}")
-    for op, case in (COLLECTION | MORE).items()
+    for op, case in COLLECTION.items()
     for name, mistake in case.mistakes.items()
 ]
 each_op = pytest.mark.parametrize("case", CASES)
-EVERY_CASE = [pytest.param(case, id=op) for op, case in (COLLECTION | MORE).items()]
+EVERY_CASE = [pytest.param(case, id=op) for op, case in COLLECTION.items()]
 IN_ONE_FORMAT = [
     pytest.param(case, id=op, marks=pytest.mark.soak if under_every_check(op) else pytest.mark.slow)
-    for op, case in (COLLECTION | MORE).items()
+    for op, case in COLLECTION.items()
 ]
 FORMATS = ("float64", "float32", "bfloat16", "float16")
 # What compares numbers, and not how a candidate is called.
@@ -141,6 +141,6 @@ def test_the_collection_is_large_and_has_every_kind():
     mistakes = [mistake for case in COLLECTION.values() for mistake in case.mistakes.values()]
     assert len({case.spec.name for case in COLLECTION.values()}) >= 15
     assert len(mistakes) >= 40
-    assert {REPRESENTATIVE, *LONG} <= set(COLLECTION | MORE)
-    share = sum(map(under_every_check, COLLECTION | MORE)) / len(COLLECTION | MORE)
+    assert {REPRESENTATIVE, *LONG} <= set(COLLECTION)
+    share = sum(map(under_every_check, COLLECTION)) / len(COLLECTION)
     assert 0.2 < share < 0.5

@@ -18,7 +18,7 @@ from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.operators.catalogue import COLLECTION, MORE
+from parity_tests.operators.catalogue import COLLECTION
 from parity_tests.operators.operator import Operator, function
 from parity_tests.suite.rotation import rotating
 from parity_tests.suite.test_collection import ALARMS
@@ -58,8 +58,8 @@ product = Operator(COLLECTION["product"].spec, lambda x: x.prod(-1), {})
 CASES = {
     "product": (product, FIRST_ORDER, (26, 100, 101)),  # underflow in another order than the oracle's
     "masked_lse": (masked_lse, FIRST_ORDER, (9, 11, 100)),  # the rounding of a stored logarithm
-    "nuclear_norm": (MORE["nuclear_norm"], CHECKS, (0, 100)),  # the singular values of an infinite matrix
-    "focal": (MORE["focal"], CHECKS, (0, 100)),  # its right version had another slope at 0
+    "nuclear_norm": (COLLECTION["nuclear_norm"], CHECKS, (0, 100)),  # the singular values of an infinite matrix
+    "focal": (COLLECTION["focal"], CHECKS, (0, 100)),  # its right version had another slope at 0
     "softmax": (COLLECTION["softmax"], CHECKS, (100, 101)),
 }
 

@@ -25,7 +25,7 @@ from parity_tests.harness.judging.selection import select_checks, select_precisi
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.harness.specs.spec import OpSpec
-from parity_tests.operators.catalogue import COLLECTION, MORE
+from parity_tests.operators.catalogue import COLLECTION
 from parity_tests.operators.operator import Operator
 
 FEW = ("forward", "vjp", "jvp", "vjp_of_vjp", "layouts", "saved_tensors", "checkpoint", "leaks", "fake", "autocast")
@@ -51,7 +51,7 @@ def narrow(names: Sequence[str]) -> Iterator[Judged]:
 def collection(names: Sequence[str]) -> Iterator[Judged]:
     """Operators of the collection: the right version under all checks in float64, each wrong one under its own."""
     for name in names:
-        case: Operator = (COLLECTION | MORE)[name]
+        case: Operator = COLLECTION[name]
         yield case.spec, [Candidate(case.right, "right")], None, ["float64"]
         for of, mistake in case.mistakes.items():
             yield case.spec, [Candidate(mistake.call, of)], [mistake.caught_by, *mistake.passes], [mistake.dtype]

@@ -15,7 +15,7 @@ from parity_tests.cli.app import app
 from parity_tests.harness.captures.captures import Effect, captures
 from parity_tests.harness.captures.provenance import Unreadable
 from parity_tests.harness.checks import CHECKS
-from parity_tests.operators.catalogue import COLLECTION, MORE
+from parity_tests.operators.catalogue import COLLECTION
 from parity_tests.suite.harness.captures import _captures as shapes
 from parity_tests.suite.harness.checks import planted
 from parity_tests.suite.harness.checks.planted import interleaved, vjp_of_jvp, vjp_of_vjp
@@ -100,10 +100,10 @@ FLAG_OR_SHIFT = {"bilinear", "attention", "softmax", "cross_entropy"}
 def test_the_collection():
     """All that is planted for double backward is found; of a hundred with other mistakes nothing is said."""
     planted, found, clean = set(), set(), 0
-    for op, case in {**COLLECTION, **MORE}.items():
+    for op, case in COLLECTION.items():
         for name, mistake in case.mistakes.items():
             cls = getattr(mistake.call, "__self__", None)
-            if not isinstance(cls, type):
+            if not isinstance(cls, type) or mistake.changes:  # formulas save for all of their versions, wrong or not
                 continue
             planted |= {(op, name)} if mistake.caught_by == "vjp_of_vjp" else set()
             found |= {(op, name)} if wrong(cls) else set()

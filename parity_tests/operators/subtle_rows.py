@@ -10,29 +10,13 @@ import jax
 import jax.numpy as jnp
 import torch
 
-from benchmarks.fault_benchmark.kinds import Fault, factor, ignored, last_block, last_one, left_out, stale_row
-from benchmarks.fault_benchmark.operator import ROWS, Operator
+from parity_tests.operators import sites
+from parity_tests.operators.operator import Formulas, by_formulas
 
 ALPHA, LIMIT = 1.702, 7.0
 SMOOTHING, Z_LOSS = 0.1, 1e-4
 EPSILON = 1e-6
 GROUP = 16
-
-
-def added_up_in_bfloat16(x: torch.Tensor, axis: int = 0) -> torch.Tensor:
-    """The summands of a sum over an axis, changed so that they add up to what a sum in bfloat16 has."""
-    total = torch.zeros_like(x.select(axis, 0))
-    for summand in x.unbind(axis):
-        total = (total + summand).bfloat16().to(x.dtype)
-    wrong = torch.zeros_like(x)
-    wrong.select(axis, 0).copy_(total)
-    return wrong
-
-
-def in_bfloat16(site: str, axis: int = 0) -> Fault:
-    """Return the fault that a sum is added up in bfloat16, one summand after the other."""
-    name = f"{site} are added up in bfloat16"
-    return Fault(name, "sum", {site: lambda x, *others: added_up_in_bfloat16(x, axis)})
 
 
 # The gated linear unit of gpt-oss: both halves are clamped, the gate from above only.
@@ -60,21 +44,14 @@ def _clamped_glu_backward(at, saved, bars):
     return at("a_bar", a_bar), at("b_bar", y_bar * (g * s) * inside)
 
 
-CLAMPED_GLU = Operator(
-    "clamped GLU",
+clamped_glu = by_formulas(
     _clamped_glu,
-    ("a", "b"),
-    _gate_and_up,
-    _clamped_glu_forward,
-    _clamped_glu_backward,
-    (
-        Fault("the lower clamp lets the gradient of b pass", "mask", {"lower clamp": torch.ones_like}),
-        factor("alpha", 1 / ALPHA, "alpha is left out of the derivative of the sigmoid"),
-        factor("alpha", 1.7 / ALPHA, "alpha is 1.7 in the derivative of the sigmoid"),
-        Fault("1 is not added to u in a_bar", "term", {"u + 1": lambda x: x - 1}),
-        last_one("b_bar", "the last row of b_bar is zero"),
-    ),
-    ROWS,
+    Formulas("clamped GLU", _gate_and_up, _clamped_glu_forward, _clamped_glu_backward, sites.ROWS),
+    ("the lower clamp lets the gradient of b pass", "mask", {"lower clamp": torch.ones_like}),
+    sites.factor("alpha", 1 / ALPHA, "alpha is left out of the derivative of the sigmoid"),
+    sites.factor("alpha", 1.7 / ALPHA, "alpha is 1.7 in the derivative of the sigmoid"),
+    ("1 is not added to u in a_bar", "term", {"u + 1": lambda x: x - 1}),
+    sites.last_one("b_bar", "the last row of b_bar is zero"),
 )
 
 
@@ -105,26 +82,18 @@ def _smoothed_backward(at, saved, bars):
     return (at("x_bar", at("y_bar", y_bar)[:, None] * (of_z * at("p", p) - smoothed - target)),)
 
 
-CROSS_ENTROPY = Operator(
-    "smoothed cross entropy",
+cross_entropy = by_formulas(
     _smoothed,
-    ("x", "t"),
-    _logits_and_targets,
-    _smoothed_forward,
-    _smoothed_backward,
+    Formulas("smoothed cross entropy", _logits_and_targets, _smoothed_forward, _smoothed_backward, sites.ROWS),
+    sites.left_out("z-loss", "the term of the z-loss is left out of x_bar"),
+    sites.factor("z-loss", 0.5, "a factor 2 is missing in the term of the z-loss"),
     (
-        left_out("z-loss", "the term of the z-loss is left out of x_bar"),
-        factor("z-loss", 0.5, "a factor 2 is missing in the term of the z-loss"),
-        Fault(
-            "the smoothing divides by one class less",
-            "size",
-            {"smoothing": lambda x: x * (x.shape[-1] / (x.shape[-1] - 1))},
-        ),
-        Fault("the smoothing is left out of x_bar", "term", {"smoothing": torch.zeros_like}),
-        stale_row("p", "the normalizer of one row is 1 % too small", 1.01),
+        "the smoothing divides by one class less",
+        "size",
+        {"smoothing": lambda x: x * (x.shape[-1] / (x.shape[-1] - 1))},
     ),
-    ROWS,
-    constants=("t",),
+    ("the smoothing is left out of x_bar", "term", {"smoothing": torch.zeros_like}),
+    sites.stale_row("p", "the normalizer of one row is 1 % too small", 1.01),
 )
 
 
@@ -155,21 +124,14 @@ def _added_norm_backward(at, saved, bars):
     return x_bar, x_bar, at("summands of w_bar", y_bar * normalized).sum(0)
 
 
-ADDED_NORM = Operator(
-    "residual and RMS norm",
+added_norm = by_formulas(
     _added_norm,
-    ("x", "r", "w"),
-    _rows_residual_and_weight,
-    _added_norm_forward,
-    _added_norm_backward,
-    (
-        in_bfloat16("summands of w_bar"),
-        Fault("1.01 is added to the weight in x_bar", "formula", {"1 + w": lambda x: x + 0.01}),
-        Fault("the mean divides by one column less", "size", {"mean": lambda x: x * (32 / 31)}),
-        ignored("h_bar"),
-        stale_row("rstd", "the saved root of one row is 1 % too large", 1.01),
-    ),
-    ROWS,
+    Formulas("residual and RMS norm", _rows_residual_and_weight, _added_norm_forward, _added_norm_backward, sites.ROWS),
+    sites.in_bfloat16("summands of w_bar"),
+    ("1.01 is added to the weight in x_bar", "formula", {"1 + w": lambda x: x + 0.01}),
+    ("the mean divides by one column less", "size", {"mean": lambda x: x * (32 / 31)}),
+    sites.ignored("h_bar"),
+    sites.stale_row("rstd", "the saved root of one row is 1 % too large", 1.01),
 )
 
 
@@ -198,25 +160,18 @@ def _divergence_backward(at, saved, bars):
     return at("s_bar", g * (at("q", q) - p)), at("t_bar", g * p * (apart - kl))
 
 
-DIVERGENCE = Operator(
-    "divergence of logits",
+divergence = by_formulas(
     _divergence,
-    ("s", "t"),
-    _two_logits,
-    _divergence_forward,
-    _divergence_backward,
+    Formulas("divergence of logits", _two_logits, _divergence_forward, _divergence_backward, sites.ROWS),
+    ("1e-3 is added to p in its logarithm in t_bar", "epsilon", {"log p": lambda x, p: torch.log(p + 1e-3)}),
+    sites.left_out("divergence", "the divergence of the row is left out of t_bar"),
     (
-        Fault("1e-3 is added to p in its logarithm in t_bar", "epsilon", {"log p": lambda x, p: torch.log(p + 1e-3)}),
-        left_out("divergence", "the divergence of the row is left out of t_bar"),
-        Fault(
-            "the normalizer of q is one without the last column",
-            "sum",
-            {"q": lambda q: q / (1 - q[:, -1:]).clamp(min=0.01)},
-        ),
-        factor("divergence", 0.9, "the divergence of the row is 10 % too small in t_bar"),
-        stale_row("q", "the normalizer of one row is 1 % too small", 1.01),
+        "the normalizer of q is one without the last column",
+        "sum",
+        {"q": lambda q: q / (1 - q[:, -1:]).clamp(min=0.01)},
     ),
-    ROWS,
+    sites.factor("divergence", 0.9, "the divergence of the row is 10 % too small in t_bar"),
+    sites.stale_row("q", "the normalizer of one row is 1 % too small", 1.01),
 )
 
 
@@ -255,21 +210,14 @@ def _of_one_column_less(rstd: torch.Tensor, normalized: torch.Tensor) -> torch.T
     return rstd * ((m - 1) / m) ** 0.5
 
 
-MODULATED = Operator(
-    "modulated layer norm",
+modulated = by_formulas(
     _modulated,
-    ("x", "s", "b"),
-    _modulated_inputs,
-    _modulated_forward,
-    _modulated_backward,
-    (
-        in_bfloat16("summands of s_bar"),
-        in_bfloat16("summands of b_bar"),
-        Fault("the root of the backward is that of m - 1 columns", "size", {"rstd": _of_one_column_less}),
-        left_out("mean of g", "the mean of the cotangent is left out of x_bar"),
-        last_block("summands of s_bar", "the last block of rows is left out of s_bar"),
-    ),
-    ROWS,
+    Formulas("modulated layer norm", _modulated_inputs, _modulated_forward, _modulated_backward, sites.ROWS),
+    sites.in_bfloat16("summands of s_bar"),
+    sites.in_bfloat16("summands of b_bar"),
+    ("the root of the backward is that of m - 1 columns", "size", {"rstd": _of_one_column_less}),
+    sites.left_out("mean of g", "the mean of the cotangent is left out of x_bar"),
+    sites.last_block("summands of s_bar", "the last block of rows is left out of s_bar"),
 )
 
 
@@ -299,26 +247,22 @@ def _four_bits_backward(at, saved, bars):
     return at("x_bar", y_bar @ weights), s_bar
 
 
-FOUR_BITS = Operator(
-    "4-bit linear",
+four_bits = by_formulas(
     _four_bits,
-    ("x", "s", "q"),
-    _quantized,
-    _four_bits_forward,
-    _four_bits_backward,
-    (
-        Fault("the zero point is 7.9 in the backward", "formula", {"integers": lambda x: x + 0.1}),
-        Fault("the scales are those of the group before", "index", {"scales": lambda x: x.roll(1, -1)}),
-        last_one("rows", "the last row is left out of s_bar"),
-        last_one("summands of s_bar", "the last integer of each group is left out of s_bar", axis=-1),
-        stale_row("scales", "the scales of one row are 5 % too large in x_bar", 1.05),
+    Formulas(
+        "4-bit linear",
+        _quantized,
+        _four_bits_forward,
+        _four_bits_backward,
+        {
+            "small": {"n": 8, "m": 16, "k": 32},
+            "medium": {"n": 64, "m": 64, "k": 64},
+            "kernel": {"n": 256, "m": 128, "k": 256},
+        },
     ),
-    {
-        "small": {"n": 8, "m": 16, "k": 32},
-        "medium": {"n": 64, "m": 64, "k": 64},
-        "kernel": {"n": 256, "m": 128, "k": 256},
-    },
-    constants=("q",),
+    ("the zero point is 7.9 in the backward", "formula", {"integers": lambda x: x + 0.1}),
+    ("the scales are those of the group before", "index", {"scales": lambda x: x.roll(1, -1)}),
+    sites.last_one("rows", "the last row is left out of s_bar"),
+    sites.last_one("summands of s_bar", "the last integer of each group is left out of s_bar", axis=-1),
+    sites.stale_row("scales", "the scales of one row are 5 % too large in x_bar", 1.05),
 )
-
-OPERATORS = (CLAMPED_GLU, CROSS_ENTROPY, ADDED_NORM, DIVERGENCE, MODULATED, FOUR_BITS)

@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import torch
 
-from benchmarks.fault_benchmark.kinds import Fault, factor, ignored, last_block, last_one, left_out, shifted, stale_row
-from benchmarks.fault_benchmark.operator import Operator
-from benchmarks.fault_benchmark.subtle_rows import in_bfloat16
+from parity_tests.operators import sites
+from parity_tests.operators.operator import Fault, Formulas, by_formulas
 
 CAP = 5.0
 BLOCK = 16
@@ -71,34 +70,27 @@ def _capped_backward(at, saved, bars):
     return at("q_bar", s_bar @ k), at("queries of k_bar", s_bar).T @ q, v_bar
 
 
-_OF_ATTENTION = (
-    Fault("the derivative of the cap is left out", "factor", {"slope of the cap": torch.ones_like}),
-    ignored("lse_bar"),
-    last_block("summands of delta", "the last block of columns is left out of delta", axis=1),
-    last_one("queries of v_bar", "the last query is left out of v_bar"),
-    stale_row("p", "the normalizer of one row is 5 % too small", 1.05),
+_OF_ATTENTION: tuple[Fault, ...] = (
+    ("the derivative of the cap is left out", "factor", {"slope of the cap": torch.ones_like}),
+    sites.ignored("lse_bar"),
+    sites.last_block("summands of delta", "the last block of columns is left out of delta", axis=1),
+    sites.last_one("queries of v_bar", "the last query is left out of v_bar"),
+    sites.stale_row("p", "the normalizer of one row is 5 % too small", 1.05),
 )
 _OF_QUERIES = {"small": {"n": 8, "d": 16}, "medium": {"n": 64, "d": 64}, "kernel": {"n": 256, "d": 64}}
-CAPPED = Operator(
-    "capped attention",
+capped = by_formulas(
     _capped,
-    ("q", "k", "v"),
-    _capped_inputs,
-    _capped_forward,
-    _capped_backward,
-    _OF_ATTENTION,
-    _OF_QUERIES,
+    Formulas("capped attention", _capped_inputs, _capped_forward, _capped_backward, _OF_QUERIES),
+    *_OF_ATTENTION,
 )
-ONLINE = Operator(
-    "capped attention, online softmax", _capped, ("q", "k", "v"), _capped_inputs, _online_forward, _capped_backward,
-    (
-        *_OF_ATTENTION[:2],
-        Fault("the mask of the backward leaves out the diagonal", "mask", {"p": lambda p: p.tril(-1)}),
-        last_one("queries of k_bar", "the last query is left out of k_bar"),
-        factor("q_bar", 1.01, "q_bar is 1 % too large"),
-    ),
-    _OF_QUERIES,
-)  # fmt: skip
+online = by_formulas(
+    _capped,
+    Formulas("capped attention, online softmax", _capped_inputs, _online_forward, _capped_backward, _OF_QUERIES),
+    *_OF_ATTENTION[:2],
+    ("the mask of the backward leaves out the diagonal", "mask", {"p": lambda p: p.tril(-1)}),
+    sites.last_one("queries of k_bar", "the last query is left out of k_bar"),
+    sites.factor("q_bar", 1.01, "q_bar is 1 % too large"),
+)
 
 
 # One step of the gated delta rule for a batch of states: S <- a (S - b (S k) kᵀ) + b v kᵀ, read by S q.
@@ -141,21 +133,24 @@ def _delta_rule_backward(at, saved, bars):
     return S_bar, q_bar, k_bar, at("v_bar", b[:, None] * Tk[:, :, 0]), a_bar, b_bar
 
 
-DELTA_RULE = Operator(
-    "gated delta rule, a step",
+delta_rule = by_formulas(
     _delta_rule,
-    ("S", "q", "k", "v", "a", "b"),
-    _state_and_step,
-    _delta_rule_forward,
-    _delta_rule_backward,
-    (
-        in_bfloat16("summands of a_bar", axis=1),
-        ignored("new_bar"),
-        Fault("the decay is left out of b_bar", "factor", {"a of b_bar": torch.ones_like}),
-        left_out("state of k_bar", "a term is left out of k_bar"),
-        last_one("summands of a_bar", "the last column is left out of a_bar", axis=1),
+    Formulas(
+        "gated delta rule, a step",
+        _state_and_step,
+        _delta_rule_forward,
+        _delta_rule_backward,
+        {
+            "small": {"n": 4, "d": 8, "e": 8},
+            "medium": {"n": 16, "d": 32, "e": 32},
+            "kernel": {"n": 32, "d": 64, "e": 64},
+        },
     ),
-    {"small": {"n": 4, "d": 8, "e": 8}, "medium": {"n": 16, "d": 32, "e": 32}, "kernel": {"n": 32, "d": 64, "e": 64}},
+    sites.in_bfloat16("summands of a_bar", axis=1),
+    sites.ignored("new_bar"),
+    ("the decay is left out of b_bar", "factor", {"a of b_bar": torch.ones_like}),
+    sites.left_out("state of k_bar", "a term is left out of k_bar"),
+    sites.last_one("summands of a_bar", "the last column is left out of a_bar", axis=1),
 )
 
 
@@ -165,44 +160,42 @@ def _segments(rng, sizes):
     return [rng.standard_normal((n, m)), rng.uniform(0.2, 1.0, n), rng.integers(0, SEGMENTS, n)]
 
 
-def _weighted_means(x, w, at_):
-    totals = jnp.zeros(SEGMENTS, w.dtype).at[at_].add(w)
-    sums = jnp.zeros((SEGMENTS, x.shape[1]), x.dtype).at[at_].add(w[:, None] * x)
+def _weighted_means(x, w, place):
+    totals = jnp.zeros(SEGMENTS, w.dtype).at[place].add(w)
+    sums = jnp.zeros((SEGMENTS, x.shape[1]), x.dtype).at[place].add(w[:, None] * x)
     empty = totals == 0
     return jnp.where(empty[:, None], 0.0, sums / jnp.where(empty, 1.0, totals)[:, None])
 
 
-def _weighted_means_forward(at, x, w, at_):
-    one_hot = torch.nn.functional.one_hot(at_, SEGMENTS).to(x.dtype)
+def _weighted_means_forward(at, x, w, place):
+    one_hot = torch.nn.functional.one_hot(place, SEGMENTS).to(x.dtype)
     totals = (one_hot * w[:, None]).sum(0)
     totals = torch.where(totals == 0, torch.ones_like(totals), totals)
     y = one_hot.T @ (w[:, None] * x) / totals[:, None]
-    return (y,), (x, w, at_, totals, y)
+    return (y,), (x, w, place, totals, y)
 
 
 def _weighted_means_backward(at, saved, bars):
-    (x, w, at_, totals, y), (y_bar,) = saved, bars
-    of_row = (y_bar / at("totals", totals)[:, None])[at_]
-    apart = x - at("mean", y)[at_]
+    (x, w, place, totals, y), (y_bar,) = saved, bars
+    of_row = (y_bar / at("totals", totals)[:, None])[place]
+    apart = x - at("mean", y)[place]
     return at("x_bar", w[:, None] * of_row), at("summands of w_bar", of_row * apart).sum(-1)
 
 
-WEIGHTED_MEANS = Operator(
-    "weighted means of segments",
+weighted_means = by_formulas(
     _weighted_means,
-    ("x", "w", "at"),
-    _segments,
-    _weighted_means_forward,
-    _weighted_means_backward,
-    (
-        left_out("mean", "the mean of the segment is left out of w_bar"),
-        in_bfloat16("summands of w_bar", axis=1),
-        last_one("summands of w_bar", "the last column is left out of w_bar", axis=1),
-        stale_row("totals", "the total of one segment is 1 % too large", 1.01),
-        last_one("x_bar", "the last row of x_bar is zero"),
+    Formulas(
+        "weighted means of segments",
+        _segments,
+        _weighted_means_forward,
+        _weighted_means_backward,
+        {"small": {"n": 16, "m": 16}, "medium": {"n": 64, "m": 64}, "kernel": {"n": 512, "m": 128}},
     ),
-    {"small": {"n": 16, "m": 16}, "medium": {"n": 64, "m": 64}, "kernel": {"n": 512, "m": 128}},
-    constants=("at",),
+    sites.left_out("mean", "the mean of the segment is left out of w_bar"),
+    sites.in_bfloat16("summands of w_bar", axis=1),
+    sites.last_one("summands of w_bar", "the last column is left out of w_bar", axis=1),
+    sites.stale_row("totals", "the total of one segment is 1 % too large", 1.01),
+    sites.last_one("x_bar", "the last row of x_bar is zero"),
 )
 
 
@@ -252,21 +245,22 @@ def _selective_scan_backward(at, saved, bars):
     return at("x_bar", t * of_inputs), t_bar, A_bar, b_bar, c_bar
 
 
-SELECTIVE_SCAN = Operator(
-    "selective scan",
+selective_scan = by_formulas(
     _selective_scan,
-    ("x", "t", "A", "b", "c"),
-    _selective_inputs,
-    _selective_scan_forward,
-    _selective_scan_backward,
-    (
-        in_bfloat16("summands of A_bar"),
-        factor("term of the decay in t_bar", 0.95, "the term of the decay is 5 % too small in t_bar"),
-        shifted("states before", "the state is that of two steps before"),
-        last_one("summands of c_bar", "the last channel is left out of c_bar", axis=1),
-        factor("decay", 0.99, "the decay is 1 % too strong in the backward"),
+    Formulas(
+        "selective scan",
+        _selective_inputs,
+        _selective_scan_forward,
+        _selective_scan_backward,
+        {
+            "small": {"n": 12, "m": 4, "s": 4},
+            "medium": {"n": 48, "m": 16, "s": 8},
+            "kernel": {"n": 48, "m": 64, "s": 16},
+        },
     ),
-    {"small": {"n": 12, "m": 4, "s": 4}, "medium": {"n": 48, "m": 16, "s": 8}, "kernel": {"n": 48, "m": 64, "s": 16}},
+    sites.in_bfloat16("summands of A_bar"),
+    sites.factor("term of the decay in t_bar", 0.95, "the term of the decay is 5 % too small in t_bar"),
+    sites.shifted("states before", "the state is that of two steps before"),
+    sites.last_one("summands of c_bar", "the last channel is left out of c_bar", axis=1),
+    sites.factor("decay", 0.99, "the decay is 1 % too strong in the backward"),
 )
-
-OPERATORS = (CAPPED, ONLINE, DELTA_RULE, WEIGHTED_MEANS, SELECTIVE_SCAN)
