@@ -8,6 +8,7 @@ from typing import Any
 
 from gradparity import JaxCandidate, OpSpec
 from parity_tests.harness.report.results import Row, WrongResult
+from parity_tests.operators.operator import Operator
 
 REAL = ("float64", "float32", "bfloat16", "float16")
 COMPLEX = ("complex128", "complex64")
@@ -44,20 +45,13 @@ class Defect:
         return wrong.label in self.results and there
 
 
-@dataclass(frozen=True)
-class Case:
-    """An operator.
+@dataclass(frozen=True, eq=False)
+class Case(Operator):
+    """An operator whose right version is PyTorch's own, or a candidate in JAX; and what is known to be wrong with it.
 
-    Attributes:
-        name: its name in PyTorch's list of operators, op_db.
-        spec: the oracle, its signature, and the domains of its inputs.
-        call: PyTorch's operator, or a candidate in JAX.
-        defects: what is wrong with it.
+    It stands in no family of the catalogue: a rule has chosen it, and no mistake is planted in it.
     """
 
-    name: str
-    spec: OpSpec
-    call: Callable[..., Any] | JaxCandidate
     defects: tuple[Defect, ...] = ()
 
 
@@ -69,8 +63,8 @@ def case(
     *defects: Defect,
     **options: Any,
 ) -> Case:
-    """A case whose spec has the operator's name; `options` are the other fields of `OpSpec`."""
-    return Case(name, OpSpec(name, primal, signature, **options), call, defects)
+    """A case by its name in PyTorch's list of operators, op_db; `options` are the other fields of `OpSpec`."""
+    return Case(OpSpec(name, primal, signature, **options), call, defects=defects)
 
 
 FIRST_ORDER = ("vjp", "vjp_partial", "jvp", "points", "layouts", "linearity", "vmap")

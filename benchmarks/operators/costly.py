@@ -73,7 +73,7 @@ class ImplicitLayer(torch.autograd.Function):
 
 
 COSTLY: dict[str, Case] = {
-    each.name: each
+    each.spec.name: each
     for each in (
         case(
             "implicit layer of 40 steps",

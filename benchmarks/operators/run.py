@@ -76,8 +76,8 @@ def judge_one(case: Case, path: Path, seed: int) -> None:
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, resource.RLIM_INFINITY))
     start = _cpu_seconds()
-    report = crosscheck(case.call, case.spec, name=case.name, seed=seed)
-    outcome = Outcome(case.name, seconds=round(_cpu_seconds() - start, 2))
+    report = crosscheck(case.right, case.spec, name=case.spec.name, seed=seed)
+    outcome = Outcome(case.spec.name, seconds=round(_cpu_seconds() - start, 2))
     outcome.megabytes = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     for row in report.rows:
         verdict = str(row.verdict)

@@ -6,9 +6,9 @@ from benchmarks.operators import elementwise, matrices, networks, reductions, sh
 from benchmarks.operators._case import Case
 
 CASES: dict[str, Case] = {
-    case.name: case
+    case.spec.name: case
     for case in sorted(
         (case for group in (elementwise, shapes, reductions, matrices, networks) for case in group.CASES),
-        key=lambda case: case.name,
+        key=lambda case: case.spec.name,
     )
 }

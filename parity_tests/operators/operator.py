@@ -185,7 +185,7 @@ class Operator:
 
     spec: OpSpec
     right: Callable | AnyCandidate
-    mistakes: Mapping[str, Mistake]
+    mistakes: Mapping[str, Mistake] = field(default_factory=dict)
     formulas: Formulas | None = None
 
     @property

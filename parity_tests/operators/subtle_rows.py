@@ -82,7 +82,7 @@ def _smoothed_backward(at, saved, bars):
     return (at("x_bar", at("y_bar", y_bar)[:, None] * (of_z * at("p", p) - smoothed - target)),)
 
 
-cross_entropy = by_formulas(
+smoothed_with_z_loss = by_formulas(
     _smoothed,
     Formulas("smoothed cross entropy", _logits_and_targets, _smoothed_forward, _smoothed_backward, sites.ROWS),
     sites.left_out("z-loss", "the term of the z-loss is left out of x_bar"),

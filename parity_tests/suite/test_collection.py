@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import pkgutil
 import zlib
 from collections.abc import Callable, Sequence
 
 import pytest
 
+from parity_tests import operators
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.judging.certified import Oracles
 from parity_tests.harness.numbers.formats import PRECISIONS
 from parity_tests.harness.report.report import Report
-from parity_tests.operators.catalogue import COLLECTION
+from parity_tests.operators import norms
+from parity_tests.operators.catalogue import COLLECTION, MEASURED, SUBTLE, operators_of
 from parity_tests.operators.operator import Operator
 from parity_tests.suite.mistakes import assert_caught
 from parity_tests.suite.mistakes import judged as judged_version
@@ -144,3 +148,23 @@ def test_the_collection_is_large_and_has_every_kind():
     assert {REPRESENTATIVE, *LONG} <= set(COLLECTION)
     share = sum(map(under_every_check, COLLECTION)) / len(COLLECTION)
     assert 0.2 < share < 0.5
+
+
+def test_every_operator_that_stands_in_a_file_is_in_the_catalogue():
+    files = [
+        importlib.import_module(f"{operators.__name__}.{file.name}")
+        for file in pkgutil.iter_modules(operators.__path__)
+    ]
+    there = operators_of(*files).values()
+    assert len(there) > 100
+    assert {*there} == {*COLLECTION.values(), *MEASURED.values(), *SUBTLE.values()}
+
+
+def test_two_operators_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="the same name"):
+        operators_of(norms, norms)
+
+
+def test_an_operator_without_formulas_says_so():
+    with pytest.raises(LookupError, match="huber has no formulas"):
+        _ = COLLECTION["huber"].written

@@ -49,10 +49,9 @@ def _by_the_logarithm(x, mask, w):
 masked_lse = Operator(
     OpSpec("masked_logsumexp", _masked_lse, "(n,d),(n,d)->(n)", domains={"mask": _masked}, constants=["mask"]),
     function(_masked_lse_torch, _by_the_logarithm),
-    {},
 )
 # PyTorch's own product, which multiplies in an order of its own; of its second derivatives see `collection.reductions`.
-product = Operator(COLLECTION["product"].spec, lambda x: x.prod(-1), {})
+product = Operator(COLLECTION["product"].spec, lambda x: x.prod(-1))
 
 # A right version, its checks, and seeds: the first one raised an alarm that was false.
 CASES = {
