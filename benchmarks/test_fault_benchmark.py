@@ -49,6 +49,9 @@ def test_there_are_operators_and_faults_enough() -> None:
     for operator in OPERATORS.values():
         assert len(operator.faults) >= 10
         assert set(operator.written.sizes) == set(SIZES)
+    for operator in SUBTLE.values():
+        assert len(operator.faults) == 5
+        assert set(operator.written.sizes) == set(SIZES)
 
 
 @fast("embedding", "capped attention, online softmax")
@@ -84,9 +87,9 @@ def _oracle(operator, arrays, found):
     "size",
     ["small", pytest.param("medium", marks=pytest.mark.slow), pytest.param("kernel", marks=pytest.mark.soak)],
 )
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", OPERATORS | SUBTLE)
 def test_every_fault_changes_a_gradient_and_no_output(name: str, size: str) -> None:
-    operator = OPERATORS[name]
+    operator = (OPERATORS | SUBTLE)[name]
     inputs = arguments(operator, size, "float64")
     exact = reference(operator, inputs, size)
     outputs = len(exact) - len(operator.differentiated)
