@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import torch
 
-from parity_tests.harness.crosscheck import crosscheck
 from parity_tests.harness.findings import AGREE
-from parity_tests.harness.report.results import Row, WrongResult
-from parity_tests.harness.specs.spec import OpSpec
+from parity_tests.harness.report.results import WrongResult
 from parity_tests.sweep.cases import Case
 from parity_tests.sweep.compared_case import REFUSALS, shortened
+from parity_tests.sweep.harness_rows import input_name, rows_of
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.point_text import in_short
 from parity_tests.sweep.tallies import Tally, plain
@@ -41,7 +38,7 @@ def judge_batched(
     """
     function = case.jax_function()
     try:
-        rows = _rows(case, function, dtype, case.torch_function() if operator is None else operator)
+        rows = rows_of(case, function, _CHECKS, dtype, operator)
     except REFUSALS as error:
         for tally in tallies.values():
             tally.refused(shortened(error))
@@ -57,28 +54,6 @@ def judge_batched(
             _note(case, each, tallies)
 
 
-def _rows(case: Case, function: Callable[..., Any], dtype: str, operator: Callable[..., Any]) -> list[Row]:
-    spec = OpSpec(
-        _word(case.entry.name),
-        function,
-        inputs=[*case.inputs.values()],
-        input_names=[_input(name) for name in case.inputs],
-        output_names=[f"out_{_word(name)}" for name in case.results],
-        dtypes=[dtype],
-    )
-    report = crosscheck({"PyTorch": operator}, spec, checks=_CHECKS, dtypes=[dtype], progress=False)
-    return [row for row in report.rows if row.candidate == "PyTorch"]
-
-
-def _word(name: str) -> str:
-    return re.sub(r"\W", "_", name).strip("_")
-
-
-def _input(name: str) -> str:
-    """The name of an input as Python has it, and no result's."""
-    return f"in_{_word(name)}"
-
-
 def _note(case: Case, wrong: WrongResult, tallies: Mapping[str, Tally]) -> None:
     if wrong.index is None and wrong.candidate is None and "raises " in wrong.pattern:
         for tally in tallies.values():
@@ -92,6 +67,6 @@ def _note(case: Case, wrong: WrongResult, tallies: Mapping[str, Tally]) -> None:
         right=f"{wrong.oracle!r}, within {wrong.allowed or 0:.2g}",
         witness=_WITNESS,
     )
-    of_one = [tallies[plain(name)] for name in case.inputs if wrong.label == f"{_input(name)}_bar"]
+    of_one = [tallies[plain(name)] for name in case.inputs if wrong.label == f"{input_name(name)}_bar"]
     for tally in of_one or tallies.values():
         tally.found(Verdict.WRONG_IN_PYTORCH, f"{wrong.circumstance}: {wrong.pattern}", lambda: finding)
