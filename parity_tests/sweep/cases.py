@@ -84,11 +84,7 @@ class Case:
         return projections(self.entry.name, self.call.arguments)
 
     def _projected(self, inputs: Sequence[Any]) -> dict[str, Any]:
-        """The inputs by name, on the operator's domain."""
-        by_name = dict(zip(self.inputs, inputs, strict=True))
-        return by_name | {
-            name: project(by_name[name]) for name, project in self._projections.items() if name in by_name
-        }
+        return _projected(self._projections, tuple(self.inputs), inputs)
 
     @property
     def _packet(self) -> str:
@@ -135,16 +131,22 @@ class Case:
 
     def torch_function(self) -> Callable[..., tuple[torch.Tensor, ...]]:
         """Return PyTorch's operator as a function of the inputs alone."""
-        operator, constants = self._operator(), {k: as_torch(v) for k, v in self.call.arguments.items()}
+        call, constants = self.torch_call(), {k: as_torch(v) for k, v in self.call.arguments.items()}
+        return lambda *inputs: call(constants, inputs)
 
-        def function(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            given = _with(constants, self._projected(inputs))
-            if self.entry.in_place:
-                first = self.entry.argument_names[0]
-                given[first] = _copies(given[first])
+    def torch_call(self) -> Callable[[Mapping[str, Any], Sequence[torch.Tensor]], tuple[torch.Tensor, ...]]:
+        """Return PyTorch's operator as a function of all its arguments, in which the inputs replace those they name."""
+        operator, invariants = self._operator(), TORCH_INVARIANTS.get(self.call.name)
+        names, chosen, projections = tuple(self.inputs), tuple(self.results.values()), self._projections
+        written_to = self.entry.argument_names[0] if self.entry.in_place else ""
+
+        def function(arguments: Mapping[str, Any], inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+            given = _with(arguments, _projected(projections, names, inputs))
+            if written_to:
+                given[written_to] = _copies(given[written_to])
             found = _flat(operator(**given))
-            found = TORCH_INVARIANTS[self.call.name](given, *found) if self.call.name in TORCH_INVARIANTS else found
-            return tuple(found[i] for i in self.results.values())
+            found = found if invariants is None else invariants(given, *found)
+            return tuple(found[i] for i in chosen)
 
         return function
 
@@ -292,6 +294,12 @@ def _of_each(packet: str, overload: str) -> Callable[..., Any]:
         return [of(i) for i in range(count)]
 
     return each
+
+
+def _projected(projections: Mapping[str, Projection], names: Sequence[str], inputs: Sequence[Any]) -> dict[str, Any]:
+    """The inputs by name, on the operator's domain."""
+    by_name = dict(zip(names, inputs, strict=True))
+    return by_name | {name: project(by_name[name]) for name, project in projections.items() if name in by_name}
 
 
 def _with(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -115,10 +115,9 @@ class Comparison:
         if mode == "vjp":
             rng = np.random.default_rng(1)
             results = [self.case.call.results[i] for i in self.case.results.values()]
-            for cotangent in COTANGENTS[1:]:
-                if all(y.ndim for y in results):
-                    bars = [cotangent.of(y, rng) for y in results]
-                    self._compare(mode, [*self.case.inputs.values(), *bars], tallies)
+            for cotangent in COTANGENTS[1:] if all(y.ndim for y in results) else ():
+                bars = [cotangent.of(y, rng) for y in results]
+                self._compare(mode, [*self.case.inputs.values(), *bars], tallies)
         given, count = self.case.arguments(mode), len(self.case.inputs)
         unequal = mode == "jvp" and count > 1 and self.entrywise and self.ordinary
         for i in range(count) if unequal else ():
@@ -130,7 +129,8 @@ class Comparison:
         agrees, level = self._below(mode, arguments)
         usable = self.usable & agrees
         found, other = self.pytorch(mode, given), self.jax(mode, arguments)
-        if self.case.may_draw and not _are_equal(found, self.pytorch(mode, given)):
+        again = self.pytorch(mode, given) if self.case.may_draw else found
+        if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, again, strict=True)):
             for tally in tallies.values():
                 tally.refused("the operator draws random numbers")
             return
@@ -148,7 +148,7 @@ class Comparison:
                 tally.zero = functools.partial(self._decided, mode, arguments, index, first, p, j, level)
             most = _MOST_WITNESSED_ENTRYWISE if self.entrywise else _MOST_WITNESSED
             most = 1 if tally.verdict.is_wrong else most  # that somebody is wrong is known already
-            differs = self._differing(mode, p, j, level) | self._both_undefined(mode, arguments, p, j)
+            differs = self._in_question(mode, arguments, index, p, j, level)
             places = self._places(p, j, differs & usable, arguments, most)
             of_terms = np.maximum(level, self._terms(mode, arguments, index)) if places else level
             for place in places:
@@ -176,6 +176,12 @@ class Comparison:
         floor = floor_of(given) if self.entrywise else None
         bad = [differing_values(a, b, floor) | ~np.isfinite(b) for a, b in pairs]
         return (~np.any(bad, axis=0) if self.entrywise else np.asarray(not any(d.any() for d in bad))), level
+
+    def _in_question(
+        self, mode: str, arguments: Arrays, index: int, p: np.ndarray, j: np.ndarray, level: np.ndarray
+    ) -> np.ndarray:
+        """Where witnesses are asked."""
+        return self._differing(mode, p, j, level) | self._both_undefined(mode, arguments, p, j)
 
     def _differing(self, mode: str, p: np.ndarray, j: np.ndarray, level: np.ndarray) -> np.ndarray:
         """Where the sides differ by so much that a witness can tell."""
@@ -341,10 +347,8 @@ class Comparison:
             case, sides = self.case, (self.pytorch, self.jax)
         if not has_kink(sides[1], case, mode, path):
             return verdict, ""
-        right = [
-            is_limit(side, sides[1], case, mode, arguments, which, number)
-            for side, number in zip(sides, numbers, strict=True)
-        ]
+        pairs = zip(sides, numbers, strict=True)
+        right = [is_limit(side, sides[1], case, mode, arguments, which, number) for side, number in pairs]
         if all(right):
             return Verdict.CONVENTION, "the function is not differentiable there"
         if not any(right):
@@ -388,10 +392,6 @@ class Comparison:
     @functools.cached_property
     def _single_side(self) -> Side:
         return self._single.in_jax(self.own)
-
-
-def _are_equal(found: Arrays, again: Arrays) -> bool:
-    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, again, strict=True))
 
 
 def shortened(error: Exception) -> str:

@@ -35,6 +35,7 @@ WHOLE = "*"  # what a line is of if the operator could not be judged at all
 _WALL = 4  # a child that waits uses no CPU time: after so many times the CPU time that it may use, it hangs
 _OUT_OF_MEMORY = 86  # the exit code of a child that has used more than it may
 _POLL = 0.1  # seconds after which a child looks at its memory again
+_FOLDERS = {"JAX_COMPILATION_CACHE_DIR": "jax", "TORCHINDUCTOR_CACHE_DIR": "inductor"}
 _CACHE = {  # of JAX's compilations: most of the time of a first sweep
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
@@ -217,7 +218,8 @@ def _prepare(limits: Limits) -> None:
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # so that it can be ended with all that it starts, and gets no signal of the terminal's
     os.environ.update(dict.fromkeys(THREADS, "1"))
-    for name, value in {"JAX_COMPILATION_CACHE_DIR": str(_cache_folder()), **_CACHE}.items():
+    folders = {name: str(_cache_folder() / folder) for name, folder in _FOLDERS.items()}
+    for name, value in {**folders, **_CACHE}.items():
         os.environ.setdefault(name, value)
     for stream in (1, 2):  # of several children it could not be told apart, and it would disturb the progress
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
@@ -229,7 +231,7 @@ def _prepare(limits: Limits) -> None:
 
 def _cache_folder() -> Path:
     folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(folder) / "gradparity" / "jax"
+    return Path(folder) / "gradparity"
 
 
 def _watch_memory(limit: int) -> None:

@@ -10,12 +10,13 @@ import jax
 from parity_tests.sweep.batching import judge_batched
 from parity_tests.sweep.cases import Case, NoReference, Side, case_of
 from parity_tests.sweep.compared_case import REFUSALS, Comparison, shortened
+from parity_tests.sweep.compiled import judge_compiled
 from parity_tests.sweep.decompositions import NONE, decompositions, judge_decompositions
 from parity_tests.sweep.domains import has_derivative
 from parity_tests.sweep.drawn import DECLARED
 from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, OF_SAVED_STATISTICS
 from parity_tests.sweep.jax_own import Own, own_function
-from parity_tests.sweep.lines import BATCHED, DECOMPOSITION, LOW_DTYPES, THIRD_ORDER, Line, Verdict
+from parity_tests.sweep.lines import BATCHED, COMPILED, DECOMPOSITION, LOW_DTYPES, THIRD_ORDER, Line, Verdict
 from parity_tests.sweep.low_precision import judge_in_format
 from parity_tests.sweep.norm_calls import norm_calls
 from parity_tests.sweep.recorded_calls import RecordedCall
@@ -113,11 +114,14 @@ def _judge_in(
     tallies: Tallies,
 ) -> None:
     """Judge all modes but the third order and the decompositions in a dtype; raises `NoReference`."""
-    by_jax = [mode for mode in modes if mode not in (BATCHED, DECOMPOSITION, THIRD_ORDER)]
+    by_jax = [mode for mode in modes if mode not in (BATCHED, COMPILED, DECOMPOSITION, THIRD_ORDER)]
     if BATCHED in modes:
         _judge_batched(dtype, cases, tallies)
+    if COMPILED in modes:
+        _judge_compiled(dtype, cases, special, tallies)
     if dtype in LOW_DTYPES:
-        _judge_low(dtype, cases, special, [mode for mode in modes if mode not in (BATCHED, DECOMPOSITION)], tallies)
+        low = [mode for mode in modes if mode not in (BATCHED, COMPILED, DECOMPOSITION)]
+        _judge_low(dtype, cases, special, low, tallies)
         return
     if by_jax:
         _judge(cases, pytorch, special, by_jax, tallies)
@@ -187,6 +191,15 @@ def _judge_batched(dtype: str, cases: Sequence[Case], tallies: Tallies) -> None:
     for case in cases:
         if not case.may_draw:
             judge_batched(case, dtype, of_mode)
+
+
+def _judge_compiled(dtype: str, cases: Sequence[Case], special: Special, tallies: Tallies) -> None:
+    of_mode = {name: tally for (mode, name), tally in tallies.items() if mode == COMPILED}
+    if dtype not in LOW_DTYPES:
+        judge_compiled(cases, lambda case: special_cases(case, special), own_function(cases), of_mode)
+        return
+    for tally in of_mode.values():
+        tally.refused(_FULL_PRECISION_ONLY)
 
 
 def _of_decompositions(dtype: str, cases: Sequence[Case], special: Special) -> Tallies:

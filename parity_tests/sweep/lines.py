@@ -16,7 +16,8 @@ NORMS = (
 )
 BATCHED = "vmap_of_vjp"  # PyTorch's batching rules against PyTorch, one example after the other
 DECOMPOSITION = "decomposition"  # PyTorch's decompositions of the operators that its backward calls against these
-ALL_MODES = (*MODES, THIRD_ORDER, BATCHED, DECOMPOSITION)
+COMPILED = "inductor"  # values and gradients of what torch.compile makes of the operator
+ALL_MODES = (*MODES, THIRD_ORDER, BATCHED, DECOMPOSITION, COMPILED)
 DTYPES = ("float64", "complex128")
 LOW_DTYPES = ("float32", "bfloat16")  # on request: what PyTorch's derivatives lose in them, and whether rounding may
 ALL_DTYPES = (*DTYPES, *LOW_DTYPES)
