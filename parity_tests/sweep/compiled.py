@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from parity_tests.harness.candidates.torch_candidate import Candidate
+from parity_tests.harness.candidates.torch_leaves import leaves_of
 from parity_tests.sweep.calls import arrays_of
 from parity_tests.sweep.cases import Arrays, Case, Side, case_of, tensors_of
 from parity_tests.sweep.compared_case import REFUSALS, Comparison, shortened
@@ -36,7 +37,7 @@ RAISES = "compiled, a call raises"
 _DRAWS = "it draws random numbers, of which the compiled code has others"
 _OF_COMPILED_CODE = "of the compiled code"
 _AGREEING = "PyTorch without a compiler and JAX, which agree"
-_OTHERS = 2  # calls beside the first one that are compiled
+_OTHERS = 1  # calls beside the first one that are compiled
 _SIZES = 3  # other sizes at which code for all sizes is called
 
 Compile = Callable[..., Callable[..., Any]]
@@ -45,14 +46,22 @@ Special = Callable[[Case], Iterator[Case]]
 
 @dataclass(frozen=True)
 class Unit:
-    """A graph that is compiled once, and the cases that are judged with it: the first one is compiled.
+    """Cases that are compiled as one graph, since a graph costs most of the time, and those that are judged with it.
 
     Attributes:
-        dynamic: for all sizes, of which the cases have some; otherwise they all have the same.
+        heads: the cases that are compiled, side by side.
+        points: further cases with the arrays of a head, by its number: of its shapes, or of others if it is dynamic.
+        dynamic: the code is for all sizes.
     """
 
-    cases: Sequence[Case]
+    heads: Sequence[Case]
+    points: Mapping[int, Sequence[Case]] = field(default_factory=dict)
     dynamic: bool = False
+
+    def split(self) -> Iterator[Unit]:
+        """Yield the same with each head in a graph of its own."""
+        for number, head in enumerate(self.heads):
+            yield Unit([head], {0: self.points.get(number, ())}, self.dynamic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,22 +171,43 @@ def _compiled(script: str) -> str:
 
 
 class Code:
-    """A case's operator, compiled at the first call.
+    """The operators of cases as one graph, compiled at the first call.
 
     Attributes:
         generated: of "forward" and "vjp", whether a kernel was generated.
         errors: of the compiler, and of the code where PyTorch without a compiler raises none.
     """
 
-    def __init__(self, case: Case, dynamic: bool, compile: Compile) -> None:
-        self._call = compile(case.torch_call(), fullgraph=True, dynamic=dynamic or None)
+    def __init__(self, heads: Sequence[Case], dynamic: bool, compile: Compile) -> None:
+        calls = [head.torch_call() for head in heads]
+
+        def together(arguments: Sequence[Mapping[str, Any]], inputs: Sequence[Sequence[torch.Tensor]]) -> list[Any]:
+            return [call(a, x) for call, a, x in zip(calls, arguments, inputs, strict=True)]
+
+        self._call = compile(together, fullgraph=True, dynamic=dynamic or None)
+        self._heads = heads
         self.generated: dict[str, bool] = {}
         self.errors: list[str] = []
 
-    def side(self, case: Case) -> Side:
-        """The values and the VJP of a case, whose constants other than arrays are those of the compiled one."""
-        constants = {key: as_torch(value) for key, value in case.call.arguments.items()}
-        candidate = Candidate(lambda *inputs: self._call(constants, inputs), case.entry.name)
+    def works(self) -> bool:
+        """Whether it compiles, and returns values and gradients at the first of its cases; no error is noted."""
+        try:
+            self.side(self._heads[0], 0)("vjp", self._heads[0].arguments("vjp"))
+        except REFUSALS:
+            self.errors.clear()
+            return False
+        return True
+
+    def side(self, case: Case, number: int) -> Side:
+        """The values and the VJP of a case that has the constants of a head, but for arrays, in the place of it."""
+        cases = [case if i == number else head for i, head in enumerate(self._heads)]
+        constants = [{key: as_torch(value) for key, value in each.call.arguments.items()} for each in cases]
+
+        def function(*inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            of_heads = [leaves_of(tensors_of(list(each.inputs.values()))) for each in cases]
+            return self._call(constants, [*of_heads[:number], inputs, *of_heads[number + 1 :]])[number]
+
+        candidate = Candidate(function, case.entry.name)
 
         def side(mode: str, arguments: Sequence[Any]) -> Arrays:
             tensors, count = tensors_of(arguments), len(case.inputs)
@@ -252,25 +282,40 @@ def judge_compiled(
 def _judge_unit(
     unit: Unit, own: Own, tallies: Mapping[str, Tally], notes: Mapping[str, set[str]], compile: Compile
 ) -> None:
-    first = unit.cases[0]
-    code, as_eager = Code(first, unit.dynamic, compile), set[str]()
-    names = {"forward": {*map(plain, first.results)}, "vjp": {*map(plain, first.inputs)}}
-    of_gradients = {("vjp", name): tally for name, tally in tallies.items() if name in names["vjp"]}
-    whole = CompiledComparison.of(first, code.side(first), own(first))
-    for number, case in enumerate(unit.cases):
-        comparison = replace(whole if number == 0 else whole.at(case, code.side(case)), as_eager=as_eager)
-        try:
-            comparison.judge_values(tallies)
-        except REFUSALS as error:
-            for name in names["forward"] & set(tallies):
-                tallies[name].refused(shortened(error))
-        comparison.judge(["vjp"], of_gradients)
-        if "vjp" not in code.generated:  # it would be compiled again for each case, and fail again
-            break
-    for name in as_eager & set(notes):
+    code = Code(unit.heads, unit.dynamic, compile)
+    if len(unit.heads) > 1 and not code.works():
+        for each in unit.split():
+            with _compiler():
+                _judge_unit(each, own, tallies, notes, compile)
+        return
+    as_eager = set[str]()
+    for number, head in enumerate(unit.heads):
+        whole = CompiledComparison.of(head, code.side(head, number), own(head))
+        for case in (head, *unit.points.get(number, ())):
+            comparison = whole if case is head else whole.at(case, code.side(case, number))
+            _judge_case(replace(comparison, as_eager=as_eager), tallies)
+            if "vjp" not in code.generated:  # it would be compiled again for each case, and fail again
+                break
+    _note(unit, code, as_eager, notes)
+
+
+def _judge_case(comparison: CompiledComparison, tallies: Mapping[str, Tally]) -> None:
+    case = comparison.case
+    try:
+        comparison.judge_values(tallies)
+    except REFUSALS as error:
+        for name in {*map(plain, case.results)} & {*tallies}:
+            tallies[name].refused(shortened(error))
+    inputs = {*map(plain, case.inputs)}
+    comparison.judge(["vjp"], {("vjp", name): tally for name, tally in tallies.items() if name in inputs})
+
+
+def _note(unit: Unit, code: Code, as_eager: set[str], notes: Mapping[str, set[str]]) -> None:
+    for name in as_eager & {*notes}:
         notes[name].add(AS_EAGER)
-    for mode, of_mode in names.items():
-        for name in of_mode & set(notes):
+    first = unit.heads[0]
+    for mode, names in (("forward", first.results), ("vjp", first.inputs)):
+        for name in {*map(plain, names)} & {*notes}:
             if mode in code.generated and not unit.dynamic:  # for all sizes both are compiled at once
                 notes[name].add(GENERATED if code.generated[mode] else KERNELS_ONLY)
             notes[name].update(f"{RAISES} {error}" for error in code.errors[:1])
@@ -302,14 +347,13 @@ def _units(cases: Sequence[Case], special: Special) -> Iterator[Unit]:
     """The graphs that are compiled: of a few calls, and one for all sizes; special points cost no further one."""
     first, points = cases[0], list(special(cases[0]))
     alike = [case for case in points if _shapes(case) == _shapes(first)]
-    yield Unit([first, *alike])
-    yield from (Unit([case]) for case in _others(cases))
     if points and not alike:  # entry by entry: the special points are a vector, and there are vectors with NaN
-        yield Unit(points[:1])
+        yield Unit([first, points[0], *_others(cases)])
         short = {_shapes(case): case for case in points[1:] if min(np.shape(x)[0] for x in case.inputs.values()) > 1}
-        yield Unit([points[0], *list(short.values())[-_SIZES:]], dynamic=True)
+        yield Unit(points[:1], {0: list(short.values())[-_SIZES:]}, dynamic=True)
     else:
-        yield Unit([first, *_smaller(first)], dynamic=True)
+        yield Unit([first, *_others(cases)], {0: alike})
+        yield Unit([first], {0: list(_smaller(first))}, dynamic=True)
 
 
 def _others(cases: Sequence[Case]) -> list[Case]:
