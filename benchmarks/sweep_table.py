@@ -1,7 +1,8 @@
 """The whole sweep as a page and as data in benchmarks/results: `python -m benchmarks.sweep_table SWEEP.jsonl [NOTE]`.
 
 The file is one of `gradparity sweep --resume`. The data have each derivative that differs; the page has the counts, and
-who is wrong, operator by operator. NOTE is a sentence about how the file came to be.
+who is wrong, operator by operator. NOTE is a sentence about how the file came to be. A sweep in `--mode inductor` alone
+has a page of its own, `sweep_inductor.md`, which also says for how many operators code was generated.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from parity_tests.harness.report.atomic_file import write_text
-from parity_tests.sweep.lines import Line, Verdict
+from parity_tests.sweep.compiled import AS_EAGER, GENERATED, KERNELS_ONLY, RAISES
+from parity_tests.sweep.lines import COMPILED, Line, Verdict
 from parity_tests.sweep.results_file import Results, read_results
 
 RESULTS = Path(__file__).parent / "results" / "sweep.json"
+INDUCTOR = RESULTS.with_name("sweep_inductor.json")
 TOLD = (Verdict.WRONG_IN_JAX, Verdict.WRONG_IN_PYTORCH, Verdict.WRONG_IN_BOTH, Verdict.UNDECIDED)
 _SILENT = (Verdict.AGREES, Verdict.UNREACHED)
 
@@ -32,6 +36,8 @@ _WHY = (  # a part of the reason, and the kind
     ("Refused", "PyTorch raises another error"),
     ("saved statistics", "its formulas take saved statistics for functions of another input"),
     ("by definition", "it has no derivative by definition"),
+    ("draws random numbers", "it draws random numbers, of which the compiled code has others"),
+    ("Unsupported", "the compiler does not take it"),
     ("declares the derivatives", "PyTorch declares derivatives that its values do not have"),
     ("", "other reasons: a reference that there is not, a case of its own"),
 )
@@ -42,11 +48,11 @@ def why_unreached(line: Line) -> str:
     return next(kind for part, kind in _WHY if part in line.reason).format(dtype=line.dtype)
 
 
-def data(results: Results) -> str:
-    """The derivatives that differ, as JSON with a line for each."""
+def data(results: Results, silent: Sequence[Verdict] = _SILENT) -> str:
+    """The derivatives whose verdict is not one of these, as JSON with a line for each."""
     header = results.header
     about = {"schema": 1, "versions": header.versions, "options": header.options, "environment": header.environment}
-    lines = sorted((line for line in results.all_lines if line.verdict not in _SILENT), key=lambda line: line.key)
+    lines = sorted((line for line in results.all_lines if line.verdict not in silent), key=lambda line: line.key)
     rows = [f" {json.dumps({k: v for k, v in line.as_json().items() if k != 'seconds'})}" for line in lines]
     return json.dumps(about)[:-1] + ', "lines": [\n' + ",\n".join(rows) + "\n]}\n"
 
@@ -56,7 +62,6 @@ def page(results: Results, note: str = "") -> str:
     header, lines = results.header, results.all_lines
     versions, date = header.versions, header.environment["date"].partition("T")[0]
     count = Counter(line.verdict for line in lines)
-    having = Counter(verdict for its in results.lines.values() for verdict in {line.verdict for line in its})
     text = [
         "# The sweep as a whole",
         "",
@@ -71,10 +76,7 @@ def page(results: Results, note: str = "") -> str:
         "benchmarks.sweep_table`; the verdicts by operator: "
         "`parity_tests/suite/sweep/expected/torch-2.13-jax-0.10.json`; the numbers that differ: `sweep.json`.",
         "",
-        "| verdict | derivatives | operators that have some |",
-        "|---|---|---|",
-        *(f"| {v} | {count[v]} | {having[v]} |" for v in Verdict if v is not Verdict.UNREACHED and v not in TOLD),
-        *(f"| {v} | {count[v]} | {having[v]} |" for v in (Verdict.UNDECIDED, *TOLD[:3], Verdict.UNREACHED)),
+        *_by_verdict(results, "derivatives"),
     ]
     why = Counter(why_unreached(line) for line in lines if line.verdict is Verdict.UNREACHED)
     text += ["", "| cannot be reached, since | derivatives |", "|---|---|"]
@@ -85,7 +87,7 @@ def page(results: Results, note: str = "") -> str:
         f'Of those that differ at numbers beyond squares only ("overflows") no witness can tell of {undecided}.',
     ]
     for verdict in TOLD:
-        text += ["", f"## {str(verdict).capitalize().replace('jax', 'JAX').replace('pytorch', 'PyTorch')}", ""]
+        text += ["", f"## {_heading(verdict)}", ""]
         text += ["| operator | modes |", "|---|---|"] if count[verdict] else ["None."]
         for name in sorted(results.lines):
             modes = dict.fromkeys(line.mode for line in results.lines[name] if line.verdict is verdict)
@@ -93,11 +95,82 @@ def page(results: Results, note: str = "") -> str:
     return "\n".join(text) + "\n"
 
 
+def inductor_page(results: Results, note: str = "") -> str:
+    """The counts of a sweep of compiled code, and each number in which it differs from PyTorch without and from JAX."""
+    header, lines = results.header, results.all_lines
+    versions, date = header.versions, header.environment["date"].partition("T")[0]
+    generated, kernels = (_having(results, text) for text in (GENERATED, KERNELS_ONLY))
+    text = [
+        "# Compiled code in the sweep",
+        "",
+        f"`gradparity sweep --mode inductor`, {' and '.join(header.options['dtypes'])}: of {len(results.lines)} "
+        f"operators {reached(results)} are judged. Of {len(generated)} of these code was generated, for the values or "
+        f"a gradient; of {len(kernels - generated)} the compiled function only calls PyTorch's kernels, which shows "
+        "little.",
+        "",
+        f"PyTorch {versions['torch']}, JAX {versions['jax']}, Python {header.environment['python']}, {date}."
+        f"{' ' if note else ''}{note}",
+        "",
+        "What is compared, and who the witnesses are: [docs/sweep.md](../../docs/sweep.md). Made by `python -m "
+        "benchmarks.sweep_table`; the numbers that differ, and the reason of each operator that is not judged: "
+        "`sweep_inductor.json`.",
+        "",
+        *_by_verdict(results, "values and gradients"),
+        "",
+        f"Where PyTorch without a compiler differs from JAX, too, the compiled code is not accused: "
+        f"{len(_having(results, AS_EAGER))} operators.",
+        *_with_reasons(lines),
+    ]
+    why = Counter(why_unreached(line) for line in lines if line.verdict is Verdict.UNREACHED)
+    text += ["", "## Cannot be reached", "", "| since | values and gradients |", "|---|---|"]
+    text += [f"| {_cell(kind)} | {number} |" for kind, number in why.most_common()]
+    return "\n".join(text) + "\n"
+
+
+def _with_reasons(lines: Sequence[Line]) -> list[str]:
+    """The lines that do not agree, by verdict, and the operators of which a compiled call raises an error."""
+    text = []
+    for verdict in Verdict:
+        its = [line for line in lines if line.verdict is verdict and verdict not in _SILENT]
+        if its:
+            text += ["", f"## {_heading(verdict)}", "", "| operator | of | reason |", "|---|---|---|"]
+            text += [f"| `{line.operator}` | {line.of} | {_cell(line.reason)} |" for line in its]
+    raising = {line.operator: line.reason.partition(f"{RAISES} ")[2] for line in lines if RAISES in line.reason}
+    text += ["", "## Compiled, a call raises an error, and not without", "", "| operator | error |", "|---|---|"]
+    return text + [f"| `{name}` | {_cell(error)} |" for name, error in raising.items()]
+
+
+def _by_verdict(results: Results, of: str) -> list[str]:
+    count = Counter(line.verdict for line in results.all_lines)
+    having = Counter(verdict for its in results.lines.values() for verdict in {line.verdict for line in its})
+    order = [v for v in Verdict if v is not Verdict.UNREACHED and v not in TOLD]
+    order += [Verdict.UNDECIDED, *TOLD[:3], Verdict.UNREACHED]
+    head = [f"| verdict | {of} | operators that have some |", "|---|---|---|"]
+    return head + [f"| {v} | {count[v]} | {having[v]} |" for v in order]
+
+
+def _having(results: Results, text: str) -> set[str]:
+    """The operators of which a line's reason has a text."""
+    return {name for name, lines in results.lines.items() if any(text in line.reason for line in lines)}
+
+
+def _heading(verdict: Verdict) -> str:
+    return str(verdict).capitalize().replace("jax", "JAX").replace("pytorch", "PyTorch")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 def main(path: Path, note: str = "") -> None:
     """Write the page and the data."""
     results = read_results(path)
-    write_text(RESULTS, data(results))
-    write_text(RESULTS.with_suffix(".md"), page(results, note))
+    if results.header.options["modes"] == [COMPILED]:
+        write_text(INDUCTOR, data(results, (Verdict.AGREES,)))
+        write_text(INDUCTOR.with_suffix(".md"), inductor_page(results, note))
+    else:
+        write_text(RESULTS, data(results))
+        write_text(RESULTS.with_suffix(".md"), page(results, note))
 
 
 if __name__ == "__main__":

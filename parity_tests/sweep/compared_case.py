@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -72,16 +72,16 @@ class Comparison:
     programs: dict[str, core.ClosedJaxpr | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, case: Case, pytorch: Side, own: Callable[..., Any] | None) -> Comparison:
+    def of(cls, case: Case, pytorch: Side, own: Callable[..., Any] | None) -> Self:
         """Compare the values; `own` is JAX's own function, if there is one."""
         return cls._of(case, pytorch, case.in_jax(own), case.entrywise, own)
 
-    def at(self, case: Case, pytorch: Side) -> Comparison:
+    def at(self, case: Case, pytorch: Side) -> Self:
         """Return the comparison for another case, of which only the inputs differ, and perhaps their shapes."""
         return replace(self._of(case, pytorch, self.jax, self.entrywise, self.own), ordinary=False)
 
     @classmethod
-    def _of(cls, case: Case, pytorch: Side, side: Side, entrywise: bool, own: Callable[..., Any] | None) -> Comparison:
+    def _of(cls, case: Case, pytorch: Side, side: Side, entrywise: bool, own: Callable[..., Any] | None) -> Self:
         found = side("forward", list(case.inputs.values()))
         given = [case.call.results[i] for i in case.results.values()]
         if [y.shape for y in found] != [y.shape for y in given]:

@@ -13,7 +13,7 @@ from parity_tests.sweep.slopes import Slopes
 HALF_OF_THE_DIGITS = 2.0**-26  # of float64: what agrees in these may differ by rounding that the problem forces
 MOST_OF_THE_DIGITS = 2.0**-40  # what agrees in these has lost no digits
 _ROUNDING = 2.0**-46  # relative: what a few operations may lose
-_SOME_DIGITS = 2.0**-18  # relative: what is off by less has lost digits, what is off by more is another number
+SOME_DIGITS = 2.0**-18  # relative: what is off by less has lost digits, what is off by more is another number
 EXTREME = 1e100  # beyond which, or below whose inverse, squares overflow or vanish, or almost
 _UNDERFLOWS = 1e-290  # below which intermediate results may have lost digits to underflow
 
@@ -118,7 +118,7 @@ def decided(
             settled = abs(pytorch - jax) <= 4 * HALF_OF_THE_DIGITS * size
             return (Verdict.AGREES, "") if settled else (Verdict.UNDECIDED, "differences are not exact enough")
     # NaN is not small, but where there is no derivative it says so
-    lost = room + max(_SOME_DIGITS * size, of_largest * largest)
+    lost = room + max(SOME_DIGITS * size, of_largest * largest)
     wrong = [not d <= lost for d in off]
     if any(wrong):
         which = {(True, False): Verdict.WRONG_IN_PYTORCH, (False, True): Verdict.WRONG_IN_JAX}
