@@ -136,6 +136,7 @@ def _with_reasons(lines: Sequence[Line]) -> list[str]:
             text += ["", f"## {_heading(verdict)}", "", "| operator | of | reason |", "|---|---|---|"]
             text += [f"| `{line.operator}` | {line.of} | {_cell(line.reason)} |" for line in its]
     raising = {line.operator: line.reason.partition(f"{RAISES} ")[2] for line in lines if RAISES in line.reason}
+    raising = {name: error.partition("; ")[0] for name, error in raising.items()}
     text += ["", "## Compiled, a call raises an error, and not without", "", "| operator | error |", "|---|---|"]
     return text + [f"| `{name}` | {_cell(error)} |" for name, error in raising.items()]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.sweep_table import data, page, reached
+from benchmarks.sweep_table import data, inductor_page, page, reached
 from parity_tests.sweep.lines import Finding, Line, Verdict
 from parity_tests.sweep.results_file import Header, Results
 
@@ -37,3 +37,26 @@ def test_the_data_have_what_differs_only():
     (line,) = json.loads(data(Results(HEADER, LINES)))["lines"]
     assert (line["operator"], line["finding"]["right"]) == ("hypot", "2")
     assert "seconds" not in line
+
+
+COMPILED = {
+    "sin": [
+        Line("sin", "inductor", "self", "float64", Verdict.AGREES, reason="code was generated"),
+        Line("sin", "inductor", "result", "float64", Verdict.LOSES_DIGITS, reason="code was generated; a | b"),
+    ],
+    "mm": [Line("mm", "inductor", "self", "float64", Verdict.AGREES, reason="only PyTorch's kernels are called")],
+    "put": [
+        Line("put", "inductor", "self", "float64", Verdict.AGREES, reason="compiled, a call raises KeyError: 1; 2")
+    ],
+    "lift": [Line("lift", "inductor", "self", "float64", Verdict.UNREACHED, reason="no call reaches it")],
+}
+
+
+def test_the_page_of_compiled_code_says_of_how_many_operators_code_was_generated():
+    header = Header(HEADER.versions, {"modes": ["inductor"], "dtypes": ["float64"]}, HEADER.environment)
+    text = inductor_page(Results(header, COMPILED), "By hand.")
+    assert "of 4 operators 3 are judged. Of 1 of these code was generated" in text
+    assert "of 1 the compiled function only calls PyTorch's kernels" in text
+    assert "## Loses digits\n\n| operator | of | reason |\n|---|---|---|\n| `sin` | result |" in text
+    assert "a \\| b |" in text
+    assert "| `put` | KeyError: 1 |" in text
