@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import jax
 
@@ -16,7 +16,8 @@ from parity_tests.sweep.domains import has_derivative
 from parity_tests.sweep.drawn import DECLARED
 from parity_tests.sweep.invariants import CONSTANT, INVARIANTS, OF_SAVED_STATISTICS
 from parity_tests.sweep.jax_own import Own, own_function
-from parity_tests.sweep.lines import BATCHED, COMPILED, DECOMPOSITION, LOW_DTYPES, THIRD_ORDER, Line, Verdict
+from parity_tests.sweep.jitted import judge_jitted
+from parity_tests.sweep.lines import BATCHED, COMPILED, DECOMPOSITION, JITTED, LOW_DTYPES, THIRD_ORDER, Line, Verdict
 from parity_tests.sweep.low_precision import judge_in_format
 from parity_tests.sweep.norm_calls import norm_calls
 from parity_tests.sweep.recorded_calls import RecordedCall
@@ -29,6 +30,7 @@ Tallies = dict[tuple[str, str], Tally]  # by mode, and what they are of
 Calls = Callable[[str, str], Sequence[RecordedCall]]
 Special = Callable[[RecordedCall, Sequence[str]], Iterable[RecordedCall]]
 
+_ON_REQUEST = (BATCHED, COMPILED, DECOMPOSITION, JITTED)
 _BACKWARD = "the backward"  # what a line is of if no operator is decomposed
 _FULL_PRECISION_ONLY = "it is judged in float64 and complex128 only"
 
@@ -114,13 +116,14 @@ def _judge_in(
     tallies: Tallies,
 ) -> None:
     """Judge all modes but the third order and the decompositions in a dtype; raises `NoReference`."""
-    by_jax = [mode for mode in modes if mode not in (BATCHED, COMPILED, DECOMPOSITION, THIRD_ORDER)]
+    by_jax = [mode for mode in modes if mode not in (*_ON_REQUEST, THIRD_ORDER)]
     if BATCHED in modes:
         _judge_batched(dtype, cases, tallies)
-    if COMPILED in modes:
-        _judge_compiled(dtype, cases, special, tallies)
+    for mode, judge in ((COMPILED, judge_compiled), (JITTED, judge_jitted)):
+        if mode in modes:
+            _judge_compiled(judge, dtype, cases, special, {n: t for (m, n), t in tallies.items() if m == mode})
     if dtype in LOW_DTYPES:
-        low = [mode for mode in modes if mode not in (BATCHED, COMPILED, DECOMPOSITION)]
+        low = [mode for mode in modes if mode not in _ON_REQUEST]
         _judge_low(dtype, cases, special, low, tallies)
         return
     if by_jax:
@@ -193,12 +196,14 @@ def _judge_batched(dtype: str, cases: Sequence[Case], tallies: Tallies) -> None:
             judge_batched(case, dtype, of_mode)
 
 
-def _judge_compiled(dtype: str, cases: Sequence[Case], special: Special, tallies: Tallies) -> None:
-    of_mode = {name: tally for (mode, name), tally in tallies.items() if mode == COMPILED}
+def _judge_compiled(
+    judge: Callable[..., None], dtype: str, cases: Sequence[Case], special: Special, tallies: Mapping[str, Tally]
+) -> None:
+    """Judge what a compiler makes of the operator, or of JAX's function, by its name."""
     if dtype not in LOW_DTYPES:
-        judge_compiled(cases, lambda case: special_cases(case, special), own_function(cases), of_mode)
+        judge(cases, lambda case: special_cases(case, special), own_function(cases), tallies)
         return
-    for tally in of_mode.values():
+    for tally in tallies.values():
         tally.refused(_FULL_PRECISION_ONLY)
 
 

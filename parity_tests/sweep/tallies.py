@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from parity_tests.sweep.invariants import INVARIANTS
-from parity_tests.sweep.lines import BATCHED, COMPILED, DECOMPOSITION, THIRD_ORDER, Finding, Verdict
+from parity_tests.sweep.lines import BATCHED, COMPILED, DECOMPOSITION, JITTED, THIRD_ORDER, Finding, Verdict
 from parity_tests.sweep.recorded_calls import RecordedCall
 from torch_impl.derivatives import Entry
 
@@ -77,6 +77,7 @@ def names_of(entry: Entry, mode: str, calls: Sequence[RecordedCall]) -> list[str
         THIRD_ORDER: [*inputs, *bars, *(f"{x}_bar_bar" for x in inputs)],
         BATCHED: inputs,
         COMPILED: [*inputs, *results],
+        JITTED: [*inputs, *results],
         DECOMPOSITION: [],  # the operators that are decomposed, which are known when the backward has run
     }
     return names[mode]

@@ -25,7 +25,7 @@ OperatorsArgument = Annotated[
 JobsOption = Annotated[int, typer.Option("-j", "--jobs", min=1, help="So many processes, each with one thread.")]
 ModeOption = Annotated[
     list[str] | None,
-    typer.Option("--mode", help=f"{', '.join(ALL_MODES)}; repeat for more. The last three are on request only."),
+    typer.Option("--mode", help=f"{', '.join(ALL_MODES)}; repeat for more. The last four are on request only."),
 ]
 DtypeOption = Annotated[
     list[str] | None, typer.Option("--dtype", help=f"{', '.join(ALL_DTYPES)}; the last two are on request only.")
