@@ -67,7 +67,7 @@ class Code:
         self.errors: list[str] = []
 
     def works(self) -> bool:
-        """Whether it compiles, and returns values and gradients at the first of its cases; no error is noted."""
+        """Return whether it compiles, and has values and gradients at the first of its cases; no error is noted."""
         try:
             self.side(self._heads[0], 0)("vjp", self._heads[0].arguments("vjp"))
         except REFUSALS:
