@@ -137,7 +137,11 @@ def _with_reasons(lines: Sequence[Line]) -> list[str]:
             text += [f"| `{line.operator}` | {line.of} | {_cell(line.reason)} |" for line in its]
     raising = {line.operator: line.reason.partition(f"{RAISES} ")[2] for line in lines if RAISES in line.reason}
     raising = {name: error.partition("; ")[0] for name, error in raising.items()}
-    text += ["", "## Compiled, a call raises an error, and not without", "", "| operator | error |", "|---|---|"]
+    text += [
+        *("", "## Compiled, a call raises an error, and not without", ""),
+        "Most are of code for all sizes, in which each integer among the arguments is a symbol, too.",
+        *("", "| operator | error |", "|---|---|"),
+    ]
     return text + [f"| `{name}` | {_cell(error)} |" for name, error in raising.items()]
 
 

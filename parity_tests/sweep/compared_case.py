@@ -394,7 +394,7 @@ class Comparison:
         return self._single.in_jax(self.own)
 
 
-def shortened(error: Exception) -> str:
+def shortened(error: BaseException) -> str:
     """Return the first line of an error, with its type."""
     text = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {text[0][:200]}"

@@ -159,7 +159,7 @@ def judge_compiled(
         tallies: by the names of inputs, for their gradients, and of results.
         compile: as `torch.compile`.
     """
-    cases = [case for case in cases if not case.may_draw]
+    drawn, cases = bool(cases), [case for case in cases if not case.may_draw]
     notes: dict[str, set[str]] = {name: set() for name in tallies}
     for unit in units(cases, special) if cases else ():
         with compiler():
@@ -169,7 +169,7 @@ def judge_compiled(
                 for tally in tallies.values():
                     tally.refused(described(error))
     for name, tally in tallies.items():
-        if not cases:
+        if drawn and not cases:
             tally.refused(_DRAWS)
         if tally.verdict is not Verdict.UNREACHED:
             kinds = [text for text in (GENERATED, KERNELS_ONLY) if text in notes[name]][:1]

@@ -12,6 +12,7 @@ import torch
 
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.candidates.torch_leaves import leaves_of
+from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.sweep.calls import arrays_of
 from parity_tests.sweep.cases import Arrays, Case, Side, case_of, tensors_of
 from parity_tests.sweep.compared_case import REFUSALS, shortened
@@ -116,10 +117,12 @@ class Code:
         self.generated.setdefault(mode, metrics.generated_kernel_count > before)
 
 
-def described(error: Exception) -> str:
+def described(error: BaseException) -> str:
     """Return the first line of an error, with its type; of one that a backend raised, that of its cause."""
     inner = getattr(error, "inner_exception", None)
-    return shortened(inner if isinstance(inner, Exception) else error)
+    if isinstance(error, Refused) and isinstance(error.__cause__, RuntimeError):
+        return described(error.__cause__)
+    return described(inner) if isinstance(inner, Exception) else shortened(error)
 
 
 def _array(y: torch.Tensor | None, like: torch.Tensor | None) -> np.ndarray:
