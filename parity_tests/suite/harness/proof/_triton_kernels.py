@@ -330,7 +330,7 @@ def by_views(x):
     """The halves of one array are its tensors, which the last launch takes as one."""
     both = torch.empty(2, *x.shape, dtype=x.dtype)
     both[0] = x
-    times[(8,)](both[0], both[0], both[1], x.numel(), 1.0, BLOCK=4)
+    times[(triton.cdiv(x.numel(), 4),)](both[0], both[0], both[1], x.numel(), 1.0, BLOCK=4)
     return both[1]
 
 
