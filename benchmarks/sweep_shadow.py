@@ -155,7 +155,7 @@ def disagreement(which: str, text: str, outcome: Outcome, sweep: Mapping[str, se
         return "by the last digits, which the sweep lets pass"
     if mode == "forward":
         return "the values differ, so that the sweep compares nothing"
-    if base in outcome.mismatches or sweep.get(base, set()) & _ACCUSING:
+    if {base, f"forward {dtype}"} & {*outcome.mismatches} or sweep.get(base, set()) & _ACCUSING:
         return "the map that is differentiated differs already, so that the sweep compares nothing"
     return "another reason"
 
