@@ -1,6 +1,7 @@
 """The public names, a line each: type checkers read it, and `__init__.py`, which imports each when it is first used."""
 
 from parity_tests.harness.candidates.array_candidate import ArrayCandidate as ArrayCandidate
+from parity_tests.harness.candidates.configurations import configured as configured
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate as JaxCandidate
 from parity_tests.harness.candidates.mlx_candidate import MLXCandidate as MLXCandidate
 from parity_tests.harness.candidates.torch_candidate import Candidate as Candidate

@@ -39,7 +39,8 @@ from parity_tests.harness.report.extent import CUDA_MISSING
 from parity_tests.harness.report.lines_of_rows import environment_line, row_line, whole_row_line
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Note, Row
-from parity_tests.harness.report.text import details, failures, table, timing_line
+from parity_tests.harness.report.table import table
+from parity_tests.harness.report.text import details, failures, timing_line
 
 if TYPE_CHECKING:
     from parity_tests.harness.isolation.messages import Candidates

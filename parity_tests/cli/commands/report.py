@@ -36,7 +36,8 @@ def report(
         complain(str(error))
         raise typer.Exit(COULD_NOT_RUN) from error
     from parity_tests.harness.report.comparison import as_lines, compare, merged
-    from parity_tests.harness.report.text import details, table
+    from parity_tests.harness.report.table import table
+    from parity_tests.harness.report.text import details
 
     whole = merged(reports)
     output = Output(stderr=any(file is not None and file.path is None for file in written))

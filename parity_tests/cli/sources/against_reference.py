@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity_tests.cli.regular_file import instead_of, why_no_file
 from parity_tests.cli.sources.apart import Apart
+from parity_tests.cli.sources.configurations import configurations_of, read_configurations
 from parity_tests.cli.sources.parameters import parameters
 from parity_tests.cli.sources.source import FailedCandidate
 from parity_tests.cli.sources.stubs import check_stubs, stubbed
@@ -205,6 +207,7 @@ class AgainstReference:
         untrusted: whether the kernel is somebody else's, and must not run in the process that judges.
         apart: how it runs in a process of its own; None if it runs in the one that judges.
         stubs: modules that the files import and that are not here, see `stubs`.
+        configs: JSON of the keyword arguments with which the kernel is judged, each a candidate; None for one without.
     """
 
     kernel: Named
@@ -216,11 +219,12 @@ class AgainstReference:
     untrusted: bool = False
     apart: Apart | None = None
     stubs: tuple[str, ...] = ()
+    configs: str | None = None
 
     @property
     def names(self) -> Sequence[str] | None:
-        """None: the files have not been run."""
-        return None
+        """Those of the configurations; else None: the files have not been run."""
+        return None if self.configs is None else tuple(configurations_of(self.configs))
 
     @property
     def file(self) -> Path | None:
@@ -236,7 +240,7 @@ class AgainstReference:
     def origin(self) -> Mapping[str, str]:
         """The names, with the whole paths of the files, and the inputs."""
         found = {"kernel": self.kernel.origin(self.start), "reference": self.reference.origin(self.start)}
-        written = {"inputs": self.inputs, "sizes": self.sizes, "params": self.params}
+        written = {"inputs": self.inputs, "sizes": self.sizes, "params": self.params, "configs": self.configs}
         found |= {name: text for name, text in written.items() if text is not None}
         found |= {"stubs": " ".join(self.stubs)} if self.stubs else {}
         return found | ({"untrusted": "True"} if self.untrusted else {})
@@ -248,6 +252,7 @@ class AgainstReference:
             CannotLoad: a name is missing, or the reference cannot be made a function of JAX.
         """
         from parity_tests.cli.case_file import CaseError
+        from parity_tests.harness.candidates.configurations import configured
         from parity_tests.harness.crosscheck import as_candidate, name_of
         from parity_tests.harness.specs.spec import OpSpec
 
@@ -267,6 +272,9 @@ class AgainstReference:
             return spec, [self._candidate(self.apart)]
         assert kernel is not None
         try:
+            if self.configs is not None:
+                calls = configured(kernel, configurations_of(self.configs).values())
+                return spec, [as_candidate(call, name, None) for name, call in calls.items()]
             return spec, [as_candidate(kernel, name_of(kernel), None)]
         except (TypeError, ValueError) as error:
             raise CaseError(f"{self.kernel}: {error}") from error
@@ -286,9 +294,11 @@ class AgainstReference:
         return Candidate(solution, name)
 
     def command(self, candidate: str) -> str:
-        """Judge the kernel again."""
+        """Judge the kernel again, in the configuration of this candidate."""
         options = {"--reference": str(self.reference), "--inputs": self.inputs}
         options |= {"--sizes": self.sizes, "--params": self.params}
+        if self.configs is not None:
+            options["--configs"] = json.dumps([configurations_of(self.configs)[candidate]])
         written = (f" {option} {shlex.quote(value)}" for option, value in options.items() if value is not None)
         flags = [*(f" --stub {name}" for name in self.stubs), *([" --untrusted"] if self.untrusted else [])]
         return f"check {shlex.quote(str(self.kernel))}{''.join(written)}{''.join(flags)}"
@@ -302,12 +312,14 @@ def against_reference(
     params: str | None,
     untrusted: bool = False,
     stubs: Sequence[str] = (),
+    configs: str | None = None,
 ) -> AgainstReference:
     """A kernel and its reference by their names in files.
 
     Raises:
         ValueError: a file or a name is missing, or the inputs are; or the parameters cannot be read; or a stub stands
-            for a module that is there; or an untrusted kernel is in the reference's file, or has stubs.
+            for a module that is there; or an untrusted kernel is in the reference's file, or has stubs; or the
+            configurations cannot be read.
     """
     if inputs is None:
         raise ValueError('--reference needs the inputs, by name, with their axes: --inputs "x: (n,d), w: (d)"')
@@ -320,8 +332,13 @@ def against_reference(
         )
     if untrusted and stubs:
         raise ValueError(f"--stub {stubs[0]}: a kernel that is --untrusted has none; judge it where that is installed")
+    if untrusted and configs is not None:
+        raise ValueError("--configs: a kernel that is --untrusted is judged as it is; write a file for a configuration")
     check_stubs(stubs)
-    return AgainstReference(named, against, inputs, sizes, params, Path.cwd(), untrusted, stubs=tuple(stubs))
+    configs = None if configs is None else read_configurations(configs)
+    return AgainstReference(
+        named, against, inputs, sizes, params, Path.cwd(), untrusted, stubs=tuple(stubs), configs=configs
+    )
 
 
 def reference_of_failure(failed: FailedCandidate) -> AgainstReference:
@@ -337,9 +354,11 @@ def reference_of_failure(failed: FailedCandidate) -> AgainstReference:
         if role == "kernel" or not _is_in_torch(origin[role]):
             failed.file(role, origin[role].rpartition(":")[0])
     try:
-        inputs, sizes, params = (origin.get(key) for key in ("inputs", "sizes", "params"))
+        inputs, sizes, params, configs = (origin.get(key) for key in ("inputs", "sizes", "params", "configs"))
         untrusted, stubs = "untrusted" in origin, origin.get("stubs", "").split()
-        found = against_reference(origin["kernel"], origin["reference"], inputs, sizes, params, untrusted, stubs)
+        found = against_reference(
+            origin["kernel"], origin["reference"], inputs, sizes, params, untrusted, stubs, configs
+        )
         return replace(found, apart=Apart(TRIAL_SECONDS)) if found.untrusted else found
     except ValueError as error:
         raise CannotLoad(f"{failed.path}: {error}") from error

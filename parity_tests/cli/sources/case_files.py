@@ -63,6 +63,24 @@ class CaseFile:
         return f"check {shlex.quote(str(self.path))}"
 
 
+_ConfigsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.json",
+        help="With --reference, the configurations of an autotuner, each judged as a candidate: a JSON list of "
+        'keyword arguments of what is judged, [{"block": 16}, {"block": 32}].',
+    ),
+]
+_UntrustedOption = Annotated[
+    bool,
+    typer.Option(
+        "--untrusted",
+        help="With --reference: what is judged is somebody else's, and runs in a process that sees neither the "
+        "reference nor the oracle; by default the checks of `gradparity evaluate`, at a seed that is drawn.",
+    ),
+]
+
+
 def case_file(
     cases: Annotated[
         list[Path],
@@ -84,17 +102,11 @@ def case_file(
     params: Annotated[
         str | None, typer.Option(help='With --inputs, keyword parameters of both: "dim=-1, groups=c", axis c\'s size.')
     ] = None,
+    configs: _ConfigsOption = None,
     stub: Annotated[
         list[str] | None, typer.Option(help="With --reference, a module that the files import, and is not installed.")
     ] = None,
-    untrusted: Annotated[
-        bool,
-        typer.Option(
-            "--untrusted",
-            help="With --reference: what is judged is somebody else's, and runs in a process that sees neither the "
-            "reference nor the oracle; by default the checks of `gradparity evaluate`, at a seed that is drawn.",
-        ),
-    ] = False,
+    untrusted: _UntrustedOption = False,
 ) -> Sequence[CaseFile | AgainstReference]:
     """Return the sources of these case files, or of a kernel beside its reference.
 
@@ -104,14 +116,16 @@ def case_file(
     if reference is not None:
         if len(cases) > 1:
             raise ValueError(f"--reference is about one kernel, and there are {len(cases)}; judge them one by one")
-        return [against_reference(str(cases[0]), reference, inputs, sizes, params, untrusted, stub or ())]
+        return [against_reference(str(cases[0]), reference, inputs, sizes, params, untrusted, stub or (), configs)]
     if untrusted:
         raise ValueError(
             f"--untrusted: {cases[0]} has both the spec and the candidate, and would run in the process that judges; "
             'write a reference into a file of your own: --reference FILE.py:NAME --inputs "x: (n,d)"'
         )
-    if inputs is not None or sizes is not None or params is not None or stub:
-        raise ValueError("--inputs, --sizes, --params and --stub are about a reference: --reference FILE.py:NAME")
+    if any(x is not None for x in (inputs, sizes, params, configs)) or stub:
+        raise ValueError(
+            "--inputs, --sizes, --params, --configs and --stub are about a reference: --reference FILE.py:NAME"
+        )
     for case in cases:
         if reason := why_no_file(case):
             raise ValueError(f"{case}: {reason}")

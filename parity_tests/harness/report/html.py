@@ -17,7 +17,8 @@ from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.lines_of_failures import failure_text
 from parity_tests.harness.report.printable import printable
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row
-from parity_tests.harness.report.text import SHORT, explanations, grouped_failures, summary, verdict_line
+from parity_tests.harness.report.table import SHORT
+from parity_tests.harness.report.text import explanations, grouped_failures, summary, verdict_line
 
 _TEMPLATES = Path(__file__).parent
 _DECADES = 6  # of error over bound that the colours of a heat map and the bars tell apart, on either side of 1

@@ -34,7 +34,8 @@ from parity_tests.harness.report.results import (
     contradiction,
     failure_as_dict,
 )
-from parity_tests.harness.report.text import SHORT, as_text, verdict_line
+from parity_tests.harness.report.table import SHORT
+from parity_tests.harness.report.text import as_text, verdict_line
 
 SCHEMA = 1
 

@@ -7,9 +7,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich import box
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from parity_tests.harness.candidates.not_built import NotBuilt
@@ -21,93 +19,9 @@ from parity_tests.harness.report import extent, first_order
 from parity_tests.harness.report.consequences import follows
 from parity_tests.harness.report.judged import unjudged, values_only, why_unjudged
 from parity_tests.harness.report.lines_of_failures import failure_text
-from parity_tests.harness.report.printable import PrintableConsole, in_a_line
+from parity_tests.harness.report.printable import PrintableConsole
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row, WrongResult
-
-_STYLE = {
-    Verdict.PASS: "green",
-    Verdict.PROVED: "bold green",
-    Verdict.MISMATCH: "bold red",
-    Verdict.SUSPECT: "bold magenta",
-    Verdict.UNRESOLVED: "bold yellow",
-    Verdict.UNSUPPORTED: "cyan",
-    Verdict.ERROR: "bold red",
-    Verdict.SKIPPED: "dim",
-}
-_WORST_FIRST = (
-    Verdict.ERROR,
-    Verdict.MISMATCH,
-    Verdict.SUSPECT,
-    Verdict.UNRESOLVED,
-    Verdict.UNSUPPORTED,
-    Verdict.PASS,
-    Verdict.PROVED,
-    Verdict.SKIPPED,
-)
-_CELL = 10  # "PASS 0.23" has 9
-_WIDE = 5  # columns that fit a terminal of 80 columns with every word and line; more of them only without
-_NARROW = {Verdict.UNSUPPORTED: "UNSUPP.", Verdict.UNRESOLVED: "UNRES."}  # told in full below the table
-SHORT = {
-    "float64": "f64",
-    "float32": "f32",
-    "bfloat16": "bf16",
-    "float16": "f16",
-    "complex128": "c128",
-    "complex64": "c64",
-}
-
-
-def table(report: Results) -> Table | Group:
-    """Checks x candidates, for each operator. A number is the largest error over all dtypes, in units of its bound.
-
-    Candidates that were not built have a column if there is one operator; they do not say of which one they are.
-    """
-    of_operators: dict[str, list[Row]] = {}
-    for row in report.rows:
-        of_operators.setdefault(row.op, []).append(row)
-    if len(of_operators) > 1:
-        return Group(*(_table(op, rows, []) for op, rows in of_operators.items()))
-    return _table("".join(of_operators), report.rows, report.not_built)
-
-
-def _table(op: str, rows: Sequence[Row], not_built: Sequence[NotBuilt]) -> Table:
-    columns = list(dict.fromkeys((row.candidate, row.device) for row in rows))
-    devices = {device for _, device in columns}
-    title = Text(in_a_line(op))
-    narrow = len(columns) + len(not_built) > _WIDE
-    layout = {"box": box.SIMPLE_HEAD, "padding": (0, 0)} if narrow else {}
-    grid = Table(title=title, title_justify="left", **layout)
-    grid.add_column("check", no_wrap=True)
-    names = [candidate if len(devices) == 1 else f"{candidate} {device}" for candidate, device in columns]
-    for name in [*names, *(candidate.name for candidate in not_built)]:
-        # A name of several words takes several lines, so that the table fits a terminal of 80 columns.
-        name = in_a_line(name)
-        lines = name if len(name) <= _CELL else name.replace("_", "_\n")
-        grid.add_column(Text(lines), overflow="fold", min_width=min(_CELL, max(map(len, lines.split("\n")))))
-    for check in dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE)):
-        cells = ([r for r in rows if r.check == check and (r.candidate, r.device) == column] for column in columns)
-        grid.add_row(
-            check, *(_cell(cell, narrow) for cell in cells), *(Text("not built", style="dim") for _ in not_built)
-        )
-    return grid
-
-
-def _cell(rows: list[Row], narrow: bool) -> Text:
-    if not rows:
-        return Text("")
-    text = Text()
-    for verdict in _WORST_FIRST:
-        group = [row for row in rows if row.verdict is verdict]
-        if not group:
-            continue
-        if text:
-            text.append("\n")
-        text.append(_NARROW.get(verdict, verdict.value) if narrow else verdict.value, style=_STYLE[verdict])
-        if len(group) < len(rows):
-            text.append(" " + " ".join(SHORT[row.dtype] for row in group))
-        if verdict is Verdict.PASS:
-            text.append(f" {max(row.error_over_bound for row in group):.2f}", style="dim")
-    return text
+from parity_tests.harness.report.table import SHORT, STYLE, table
 
 
 def timing_line(report: Results) -> Text:
@@ -155,7 +69,7 @@ def explanations(report: Results) -> list[Text]:
             reasons.setdefault(key, {}).setdefault(row.check, []).append(SHORT[row.dtype])
     for (candidate, verdict, reason, means), checks in reasons.items():
         text = Text(f"{candidate}, {_which(checks, verdict)}: ")
-        text.append(verdict.value, style=_STYLE[verdict])
+        text.append(verdict.value, style=STYLE[verdict])
         text.append(f"{means}: {reason}")
         parts.append(text)
     # Of a candidate: of each result, the first that is found at a kink, and the first outside of a domain.

@@ -179,7 +179,7 @@ def test_what_cannot_be_used(
 @pytest.mark.usefixtures("wide")
 def test_inputs_without_a_reference(case: Callable[..., str]) -> None:
     code, said = _run(case(KERNEL, "kernel.py"), "--inputs", "x: (n,d), w: (d)")
-    assert (code, "--inputs, --sizes, --params and --stub are about a reference" in said) == (2, True), said
+    assert (code, "--inputs, --sizes, --params, --configs and --stub are about a reference" in said) == (2, True), said
 
 
 @pytest.mark.slow

@@ -18,7 +18,8 @@ from parity_tests.harness.crosscheck import select_checks, select_precisions
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.numbers.digits import apart
 from parity_tests.harness.report.results import ORACLE, AllRows, Event, Failure, Note, Row, Smallest, WrongResult
-from parity_tests.harness.report.text import SHORT, as_text, grouped_failures
+from parity_tests.harness.report.table import SHORT
+from parity_tests.harness.report.text import as_text, grouped_failures
 from parity_tests.suite.harness._ops import SQUARE, unary_function
 
 WRONG = unary_function(lambda x: x * x, lambda x, g: x * g)
