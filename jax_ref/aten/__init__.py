@@ -8,10 +8,16 @@ PyTorch's convention, which the function names.
     import jax
     from jax_ref import aten
 
-    aten.OPERATORS["aten::logcumsumexp"](x, 1)
-    jax.grad(lambda x: aten.reductions.logcumsumexp(x, 1).sum())(x)
+    aten.softmax(x, 1)
+    jax.grad(lambda x: aten.logcumsumexp(x, 1).sum())(x)
 
-One module is one family; `OPERATORS` has all of them by name.
+`aten.var` is all overloads of an operator: the arguments say which one is meant. `OPERATORS` has each overload by its
+full name, as "aten::var.dim". One module is one family. `jax_ref.functional` has the names and the arguments of
+torch.nn.functional.
+
+Products of float32 have JAX's default precision, which on a GPU or TPU is less than float32's:
+`jax.default_matmul_precision("highest")` has all of it. An index out of range cannot be refused under `jax.jit`: where
+one is taken, a function says what comes of it.
 """
 
 from jax_ref.aten import activation_backwards as activation_backwards
@@ -19,7 +25,7 @@ from jax_ref.aten import activations as activations
 from jax_ref.aten import attention as attention
 from jax_ref.aten import comparisons as comparisons
 from jax_ref.aten import complex_numbers as complex_numbers
-from jax_ref.aten import convolution as convolution
+from jax_ref.aten import convolutions as convolutions
 from jax_ref.aten import ctc as ctc
 from jax_ref.aten import factories as factories
 from jax_ref.aten import factorizations as factorizations
@@ -45,6 +51,7 @@ from jax_ref.aten import special as special
 from jax_ref.aten import upsampling as upsampling
 from jax_ref.aten import view_backwards as view_backwards
 from jax_ref.aten import views as views
+from jax_ref.aten._packets import missing, packets
 from jax_ref.aten._registry import Operators
 
 OPERATORS = Operators(
@@ -54,3 +61,9 @@ OPERATORS = Operators(
         if getattr(module, "__name__", "") == f"{__name__}.{name}" and not name.startswith("_")
     }
 )
+
+globals().update(packets(OPERATORS, taken=globals()))
+
+
+def __getattr__(name: str) -> object:
+    raise missing(name, OPERATORS)

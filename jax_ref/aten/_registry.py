@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -58,8 +59,21 @@ class Operators(Mapping[str, Callable[..., Any]]):
         full = name if "::" in name else f"aten::{name}"
         listed = full if full in self._functions else full.partition(".")[0]
         if listed not in self._functions:
-            raise KeyError(f"jax_ref.aten has no {full}; list(jax_ref.aten.OPERATORS) has the names of all operators")
+            raise KeyError(
+                f"jax_ref.aten has no {full}; {similar(full.removeprefix('aten::'), self)}"
+                "list(jax_ref.aten.OPERATORS) has the names of all operators"
+            )
         return listed
+
+
+def similar(name: str, operators: Iterable[str]) -> str:
+    """Return "did you mean ...? " with the names that are most like another one, or nothing if none is."""
+    names = {each.removeprefix("aten::") for each in operators}
+    packet = name.partition(".")[0].lower()
+    overloads = sorted(each for each in names if each.partition(".")[0] == packet)
+    found = overloads or difflib.get_close_matches(packet, sorted(names), n=3, cutoff=0.7)
+    found = found or sorted((each for each in names if packet in each), key=len)[:3] if len(packet) > 2 else found
+    return f"did you mean {' or '.join(map(repr, found))}? " if found else ""
 
 
 def operators_of(module: ModuleType) -> dict[str, Callable[..., Any]]:

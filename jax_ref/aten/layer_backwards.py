@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 
 from jax_ref.aten import attention
 from jax_ref.aten._arrays import Ints, pullback
-from jax_ref.aten.convolution import conv_tbc, convolution
+from jax_ref.aten.convolutions import conv_tbc, convolution
 
 Array = jax.Array
 Maybe = ArrayLike | None

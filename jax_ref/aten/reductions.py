@@ -309,12 +309,12 @@ def _log_softmax(self: ArrayLike, dim: int, half_to_float: bool = False) -> Arra
     return jax.nn.log_softmax(x, axis=axis) if x.ndim else jnp.zeros_like(x)
 
 
-def _softmax_int(self: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> Array:
+def softmax(self: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> Array:
     """exp(self) / Σ exp(self) along an axis, of self in another dtype if one is given."""
     return _softmax(jnp.asarray(self, dtype), dim)
 
 
-def _log_softmax_int(self: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> Array:
+def log_softmax(self: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> Array:
     """self - log(Σ exp(self)) along an axis, of self in another dtype if one is given."""
     return _log_softmax(jnp.asarray(self, dtype), dim)
 
@@ -342,8 +342,6 @@ def _std_mean_of_all(self: ArrayLike, unbiased: bool = True) -> tuple[Array, Arr
 OPERATORS = {
     "_softmax": _softmax,
     "_log_softmax": _log_softmax,
-    "softmax.int": _softmax_int,
-    "log_softmax.int": _log_softmax_int,
     "var.correction": _var_correction,
     "std.correction": _std_correction,
     "var.dim": var,
