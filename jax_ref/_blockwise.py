@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 
 from jax_ref import _masked
-from jax_ref._masked import attn_matrix, masked_primal, seen
-from jax_ref._products import MaybeZero, add, mm, narrowed, wide
+from jax_ref._masked import attn_matrix, masked_primal, narrowed_bars, seen
+from jax_ref._products import MaybeZero, add, mm, wide
 from jax_ref._zeros import none, with_symbolic_zeros
 
 # The arguments of `masked_primal`: scale, q, k, v, bias, mask.
@@ -170,14 +170,15 @@ def _over_keys(static: Static, head: Head, formula: Callable) -> tuple[MaybeZero
         if shared is not None:
             bias_bar, bias_part = add(bias_bar, bias_part), None
         columns_first = None if bias_part is None else bias_part.T
-        return (add(q_bar, q_part), bias_bar), narrowed((k_part, v_part, columns_first), head.q.dtype)
+        _, *parts = narrowed_bars((None, k_part, v_part, columns_first), head.q, head.bias)
+        return (add(q_bar, q_part), bias_bar), tuple(parts)
 
     zeros = jnp.zeros_like(wide(head.q)), None if shared is None else jnp.zeros_like(wide(shared))
     half = (static.block + 1) // 2  # a derivative holds two matrices of a block where a value holds one
     (q_bar, bias_bar), (k_bar, v_bar, columns_first) = _fold(step, zeros, m, half)
     if shared is None:
         bias_bar = None if columns_first is None else columns_first.T
-    return narrowed((q_bar, k_bar, v_bar, bias_bar), head.q.dtype)
+    return narrowed_bars((q_bar, k_bar, v_bar, bias_bar), head.q, head.bias)
 
 
 def _vjp(static: Static, head: Head, output_bar: jax.Array) -> tuple[MaybeZero, ...]:

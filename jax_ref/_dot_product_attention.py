@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal, overload
 
 import jax
+import jax.core
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
@@ -31,7 +32,7 @@ def dot_product_attention(
     bias: Float[Array, "*#batch #N #T #S"] | None = None,
     mask: Bool[Array, "*#batch #N #T #S"] | None = None,
     *,
-    scale: float | None = None,
+    scale: float | jax.Array | None = None,
     is_causal: bool = False,
     query_seq_lengths: Int[Array, "*batch"] | None = None,
     key_value_seq_lengths: Int[Array, "*batch"] | None = None,
@@ -49,7 +50,7 @@ def dot_product_attention(
     bias: Float[Array, "*#batch #N #T #S"] | None = None,
     mask: Bool[Array, "*#batch #N #T #S"] | None = None,
     *,
-    scale: float | None = None,
+    scale: float | jax.Array | None = None,
     is_causal: bool = False,
     query_seq_lengths: Int[Array, "*batch"] | None = None,
     key_value_seq_lengths: Int[Array, "*batch"] | None = None,
@@ -83,17 +84,20 @@ def dot_product_attention(
         query: (*batch, T, N, H), of float64, float32, bfloat16 or float16; any number of batch axes, or none.
         key: (*batch, S, K, H), same dtype. N is a multiple of K: each head of keys serves N / K heads of queries.
         value: (*batch, S, K, E), same dtype.
-        bias: added to the scores; broadcasts to (*batch, N, T, S); same dtype. It gets a gradient.
+        bias: added to the scores; broadcasts to (*batch, N, T, S); same dtype, or float32 where query has 16 bits.
+            It gets a gradient.
         mask: booleans, broadcasts likewise; False makes a weight exactly 0. That is what softmax's score of -inf
             does, exp(-inf) = 0; tanh(-inf) is -1, so here the weight is masked and not the score.
-        scale: a number, not differentiated; by default 1 / sqrt(H).
+        scale: a number; by default 1 / sqrt(H). One that is traced multiplies the query, in its dtype, and is
+            differentiated; any other is not.
         is_causal: query i sees the keys up to i.
         query_seq_lengths: integers, shaped like the batch; the weights of queries from there on are 0.
         key_value_seq_lengths: likewise, of keys.
         return_attn: also return the weights.
         implementation: "matrix" holds the weights of all heads; "blockwise" never more than `block_size` rows or
             columns of each, computes them again in the derivatives, and cannot return them. By default "blockwise" if
-            T S is at least 1024 x 1024 and the weights are not asked for.
+            T S is at least 1024 x 1024 and the weights are not asked for; "matrix" where T or S is a symbolic size of
+            `jax.export`.
         block_size: of "blockwise": the queries in a block; reverse mode goes by half as many keys.
 
     Returns:
@@ -138,10 +142,13 @@ def dot_product_attention_ad(
 def _attention(matrix: Callable, blocks: Callable, args, scale, is_causal, return_attn, implementation, block_size):
     options = {"return_attn": return_attn, "implementation": implementation, "block_size": block_size}
     validate_attention(*args, scale=scale, **options)
+    if isinstance(scale, jax.core.Tracer):  # a factor like any other, with a derivative
+        args, scale = (args[0] * scale.astype(args[0].dtype), *args[1:]), 1.0
     (T, _, H), S = args[0].shape[-3:], args[1].shape[-3]
     scale = 1 / math.sqrt(max(H, 1)) if scale is None else float(scale)
     if implementation is None:
-        implementation = "blockwise" if T * S >= LARGE and not return_attn else "matrix"
+        known = isinstance(T, int) and isinstance(S, int)  # and no size that `jax.export` keeps open
+        implementation = "blockwise" if known and T * S >= LARGE and not return_attn else "matrix"
 
     def of_matrix(q, k, v, bias, mask, q_length, k_length):
         mask = seen(mask, jnp.arange(q.shape[0]), jnp.arange(k.shape[0]), is_causal, q_length, k_length)

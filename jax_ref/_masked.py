@@ -67,6 +67,11 @@ def seen(
     return functools.reduce(jnp.logical_and, present) if present else None
 
 
+def narrowed_bars(bars: tuple[MaybeZero, ...], q: jax.Array, bias: MaybeZero) -> tuple[MaybeZero, ...]:
+    """(q_bar, k_bar, v_bar, bias_bar) in the dtypes of their primals; a bias may be of float32 where q has 16 bits."""
+    return *narrowed(bars[:3], q.dtype), *narrowed(bars[3:], q.dtype if bias is None else bias.dtype)
+
+
 def _times(scale: float, x: MaybeZero) -> MaybeZero:
     return None if x is None else scale * x
 
@@ -167,7 +172,7 @@ def masked_jvp(scale, q, k, v, bias, mask, q_dot, k_dot, v_dot, bias_dot) -> tup
 def masked_vjp(scale, q, k, v, bias, mask, output_bar, attn_bar) -> tuple[MaybeZero, ...]:
     """VJP of `masked`: (q_bar, k_bar, v_bar, bias_bar)."""
     A = attn_matrix(scale, q, k, bias, mask)
-    return narrowed(vjp(scale, q, k, v, bias, mask, A, output_bar, attn_bar), q.dtype)
+    return narrowed_bars(vjp(scale, q, k, v, bias, mask, A, output_bar, attn_bar), q, bias)
 
 
 def masked_jvp_of_vjp(
@@ -177,7 +182,7 @@ def masked_jvp_of_vjp(
     head = scale, q, k, v, bias, mask, attn_matrix(scale, q, k, bias, mask)
     _, A_dot = jvp(*head, q_dot, k_dot, None, bias_dot)
     second = jvp_of_vjp(*head, output_bar, attn_bar, q_dot, k_dot, v_dot, A_dot, output_bar_dot, attn_bar_dot)
-    return narrowed(second, q.dtype)
+    return narrowed_bars(second, q, bias)
 
 
 def masked_vjp_of_vjp(
@@ -223,7 +228,7 @@ def _jvp_rule(scale, q, k, v, bias, mask, A, *tangents):
 
 @_static_scale
 def _vjp_rule(scale, q, k, v, bias, mask, A, *cotangents):
-    return narrowed(vjp(scale, q, k, v, bias, mask, A, *cotangents), q.dtype)
+    return narrowed_bars(vjp(scale, q, k, v, bias, mask, A, *cotangents), q, bias)
 
 
 def _without_bias_and_mask(tangents: tuple) -> list[MaybeZero]:
@@ -240,7 +245,7 @@ def _jvp_of_jvp_rule(scale, primals, tangents):
 def _jvp_of_vjp_rule(scale, primals, tangents):
     results = _vjp_rule(scale, *primals)
     second = jvp_of_vjp(scale, *primals, *_without_bias_and_mask(tangents))
-    return results, with_symbolic_zeros(results, narrowed(second, primals[0].dtype))
+    return results, with_symbolic_zeros(results, narrowed_bars(second, primals[0], primals[3]))
 
 
 _jvp_rule.defjvp(_jvp_of_jvp_rule, symbolic_zeros=True)

@@ -56,9 +56,10 @@ def validate_attention(
         if x is not None:
             _check_array(name, x)
             _check_broadcasts(name, tuple(x.shape), (*batch, N, T, S))
-    if bias is not None and bias.dtype != query.dtype:
+    if bias is not None and bias.dtype != query.dtype and (query.dtype.itemsize > 2 or bias.dtype != jnp.float32):
+        or_wider = " or float32" if query.dtype.itemsize == 2 else ""
         raise _type_error(
-            f"bias must have the dtype of query, {query.dtype}, got {bias.dtype}; convert it before calling"
+            f"bias must have the dtype of query, {query.dtype}{or_wider}, got {bias.dtype}; convert it before calling"
         )
     if mask is not None and mask.dtype != bool:
         raise _type_error(f"mask must be of booleans, got {mask.dtype}; compare it (mask > 0) or add it")
@@ -119,10 +120,9 @@ def _check_scale(scale: object) -> None:
     if scale is None:
         return
     if isinstance(scale, Tracer):
-        raise _type_error(
-            "scale must be a number that is known when the call is traced, and is not differentiated; "
-            "multiply the query by it instead, with scale=1.0"
-        )
+        if scale.shape != () or not jnp.issubdtype(scale.dtype, jnp.floating):
+            raise _type_error(f"scale must be one floating-point number, got {scale.dtype} of shape {scale.shape}")
+        return
     x = np.asarray(scale)
     real = jnp.issubdtype(x.dtype, jnp.floating) or jnp.issubdtype(x.dtype, jnp.integer)
     if x.ndim != 0 or not real or not math.isfinite(float(x)):

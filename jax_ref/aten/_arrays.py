@@ -20,6 +20,8 @@ Ints = int | Sequence[int]
 
 def reduced(x: Array, reduction: int) -> Array:
     """Return the loss of each entry (0), its mean (1) or its sum (2)."""
+    if reduction not in (0, 1, 2):
+        raise ValueError(f"reduction is {reduction!r}; give 0 for none, 1 for the mean, 2 for the sum")
     if reduction == 1:
         return jnp.mean(x)
     return jnp.sum(x) if reduction == 2 else x
@@ -28,6 +30,8 @@ def reduced(x: Array, reduction: int) -> Array:
 def per_axis(sizes: Ints, axes: int) -> tuple[int, ...]:
     """Return one number for each axis: one that is given for all, or a sequence of them."""
     found = (sizes,) if isinstance(sizes, int) else tuple(int(n) for n in sizes)
+    if len(found) not in (1, axes):
+        raise ValueError(f"expected one number, or one for each of {axes} axes, got {found}")
     return found * axes if len(found) == 1 else found
 
 
@@ -100,3 +104,28 @@ def pullback(function: Callable[..., Any], primals: Sequence[Array], cotangent: 
     received = jnp.broadcast_to(jnp.asarray(cotangent), out.shape).astype(out.dtype)
     grads = vjp(received.conj() if is_complex(received) else received)
     return tuple(g.conj() if is_complex(g) else g for g in grads)
+
+
+def squared(x: Array) -> Array:
+    """|x|² without an absolute value."""
+    return x.real**2 + x.imag**2 if is_complex(x) else x * x
+
+
+def norm_of(size: Array, order: float, axes: tuple[int, ...], keepdim: bool) -> Array:
+    """The norm of an order other than 2, of absolute values; the derivative is 0 where the norm is 0."""
+    if order == float("inf"):
+        return jnp.max(size, axis=axes, keepdims=keepdim)
+    if order == -float("inf"):
+        return jnp.min(size, axis=axes, keepdims=keepdim)
+    if order == 0:
+        return jnp.sum((size != 0).astype(size.dtype), axis=axes, keepdims=keepdim)
+    if order == 1:
+        return jnp.sum(size, axis=axes, keepdims=keepdim)
+    zero = size == 0
+    safe = jnp.where(zero, jnp.ones_like(size), size)
+    powers = jnp.where(zero, jnp.zeros_like(size) if order > 0 else jnp.full_like(size, jnp.inf), safe**order)
+    total = jnp.sum(powers, axis=axes, keepdims=keepdim)
+    nothing = (total == 0) | jnp.isinf(total)
+    inside = jnp.where(nothing, jnp.ones_like(total), total) ** (1 / order)
+    edge = lax.stop_gradient(jnp.where(total == 0, 0.0, total) ** (1 / order))  # its slope is infinite or NaN
+    return jnp.where(nothing, edge, inside)

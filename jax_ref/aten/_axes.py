@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import jax
+import numpy as np
 
 Axes = int | Sequence[int] | None
 
@@ -20,6 +21,8 @@ def axis_of(x: jax.Array, dim: int, more: int = 0) -> int:
     Raises:
         IndexError: x has no such axis.
     """
+    if not isinstance(dim, int | np.integer):
+        raise TypeError(f"dim must be an integer, got {dim!r}")
     count = max(x.ndim + more, 1)
     if not -count <= dim < count:
         raise IndexError(
@@ -35,6 +38,8 @@ def axes_of(x: jax.Array, dim: Axes) -> tuple[int, ...]:
         IndexError: x has no such axis.
         ValueError: an axis is named twice.
     """
+    if dim is not None and not isinstance(dim, int | np.integer | Sequence | np.ndarray):
+        raise TypeError(f"dim must be an integer or a sequence of them, got {dim!r}")
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(x.ndim))
     found = [axis_of(x, axis) for axis in ((dim,) if isinstance(dim, int) else dim)]

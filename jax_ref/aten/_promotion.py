@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from jax_ref.aten._checks import together
+
 
 def _category(dtype: np.dtype) -> int:
     """0 for booleans, 1 for integers, 2 for floating-point and 3 for complex numbers."""
@@ -72,13 +74,13 @@ def floating_dtype(dtype: np.dtype) -> np.dtype:
 def promoted(*args: ArrayLike) -> list[jax.Array]:
     """Return the arguments with their common dtype and shape."""
     dtype = common_dtype(*args)
-    return list(jnp.broadcast_arrays(*(jnp.asarray(x, dtype) for x in args)))
+    return together(jnp.asarray(x, dtype) for x in args)
 
 
 def floating(*args: ArrayLike) -> list[jax.Array]:
     """Return the arguments with their common dtype and shape, integers as floating-point numbers."""
     dtype = floating_dtype(common_dtype(*args))
-    return list(jnp.broadcast_arrays(*(jnp.asarray(x).astype(dtype) for x in args)))
+    return together(jnp.asarray(x).astype(dtype) for x in args)
 
 
 def ordered(*args: ArrayLike) -> list[jax.Array]:

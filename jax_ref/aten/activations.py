@@ -10,6 +10,7 @@ from jax.scipy import special as jsp
 from jax.typing import ArrayLike
 
 from jax_ref.aten._axes import axis_of
+from jax_ref.aten._checks import one_of
 from jax_ref.aten._promotion import floating, ordered, promoted
 from jax_ref.aten.pointwise import expm1
 
@@ -17,7 +18,11 @@ Array = jax.Array
 
 
 def relu(self: ArrayLike) -> Array:
-    """max(self, 0)."""
+    """max(self, 0).
+
+    >>> aten.relu(jnp.array([-1.0, 0.0, 2.0]))
+    Array([0., 0., 2.], dtype=float32)
+    """
     (x,) = ordered(self)
     return jnp.where(x > 0, x, jnp.where(jnp.isnan(x), x, jnp.zeros_like(x)))
 
@@ -52,7 +57,12 @@ def selu(self: ArrayLike) -> Array:
 
 
 def gelu(self: ArrayLike, *, approximate: str = "none") -> Array:
-    """self Φ(self), with the normal distribution Φ; approximate="tanh": by a tanh."""
+    """self Φ(self), with the normal distribution Φ; approximate="tanh": by a tanh.
+
+    >>> aten.gelu(jnp.array([-1.0, 0.0, 1.0]))
+    Array([-0.15865527,  0.        ,  0.8413447 ], dtype=float32)
+    """
+    one_of("gelu", "approximate", approximate, ("none", "tanh"))
     (x,) = floating(self)
     if approximate == "tanh":
         # (1 + tanh(y)) / 2, of which nothing is left of large negative numbers
@@ -61,7 +71,11 @@ def gelu(self: ArrayLike, *, approximate: str = "none") -> Array:
 
 
 def silu(self: ArrayLike) -> Array:
-    """self sigmoid(self)."""
+    """self sigmoid(self).
+
+    >>> aten.silu(jnp.array([0.0, 100.0]))
+    Array([  0., 100.], dtype=float32)
+    """
     (x,) = floating(self)
     return x / (1 + jnp.exp(-x)) if jnp.iscomplexobj(x) else x * jax.nn.sigmoid(x)
 
@@ -73,7 +87,11 @@ def mish(self: ArrayLike) -> Array:
 
 
 def softplus(self: ArrayLike, beta: float = 1.0, threshold: float = 20.0) -> Array:
-    """log(1 + exp(beta self)) / beta; self where beta self exceeds the threshold."""
+    """log(1 + exp(beta self)) / beta; self where beta self exceeds the threshold.
+
+    >>> aten.softplus(jnp.array([30.0]))
+    Array([30.], dtype=float32)
+    """
     (x,) = floating(self)
     linear = x * beta > threshold
     inside = jnp.where(linear, jnp.zeros_like(x), x * beta)
@@ -165,9 +183,18 @@ def _masked_softmax(self: ArrayLike, mask: ArrayLike, dim: int | None = None, ma
 
 
 def glu(self: ArrayLike, dim: int = -1) -> Array:
-    """a sigmoid(b) for the two halves a, b of an axis."""
+    """a sigmoid(b) for the two halves a, b of an axis.
+
+    self (*, 2 n), the result (*, n).
+
+    >>> aten.glu(jnp.array([4.0, 0.0]))
+    Array([2.], dtype=float32)
+    """
     x = jnp.asarray(self)
-    a, b = jnp.split(x, 2, axis=axis_of(x, dim))
+    axis = axis_of(x, dim)
+    if x.ndim == 0 or x.shape[axis] % 2:
+        raise ValueError(f"glu: axis {axis} has no two halves in an array of shape {x.shape}")
+    a, b = jnp.split(x, 2, axis=axis)
     return a * jax.nn.sigmoid(b)
 
 

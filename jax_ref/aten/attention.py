@@ -10,6 +10,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._axes import axis_of
+from jax_ref.aten._checks import expanded, same
 
 Array = jax.Array
 Maybe = ArrayLike | None
@@ -32,7 +33,7 @@ def _safe_softmax(self: ArrayLike, dim: int, dtype: object = None) -> Array:
 
 
 def _product(equation: str, x: Array, y: Array) -> Array:
-    return jnp.einsum(equation, x, y, precision=lax.Precision.HIGHEST)
+    return jnp.einsum(equation, x, y)
 
 
 def _scores(query: Array, key: Array, attn_mask: Maybe, is_causal: bool, scale: float | None) -> Array:
@@ -44,15 +45,38 @@ def _scores(query: Array, key: Array, attn_mask: Maybe, is_causal: bool, scale: 
         scores = jnp.where(seen, scores, jnp.full_like(scores, -jnp.inf))
     if attn_mask is None:
         return scores
-    return scores + jnp.broadcast_to(jnp.asarray(attn_mask).astype(scores.dtype), scores.shape)
+    return scores + expanded("attention", "attn_mask", jnp.asarray(attn_mask).astype(scores.dtype), scores.shape)
+
+
+def _check_heads(query: Array, key: Array, value: Array) -> None:
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if x.ndim < 2:
+            raise ValueError(f"attention: {name} needs the axes (..., length, features), and has the shape {x.shape}")
+    same("attention", "the last axis", (f"query {query.shape}", query.shape[-1]), (f"key {key.shape}", key.shape[-1]))
+    same(
+        "attention",
+        "the last axis but one",
+        (f"key {key.shape}", key.shape[-2]),
+        (f"value {value.shape}", value.shape[-2]),
+    )
 
 
 def _heads(x: ArrayLike, query: Array, enable_gqa: bool) -> Array:
     """x with its heads repeated to as many as the query has, and broadcast to its batch."""
     y = jnp.asarray(x)
     if enable_gqa:
+        if query.shape[-3] % y.shape[-3]:
+            raise ValueError(
+                f"attention: {query.shape[-3]} heads of queries are no multiple of {y.shape[-3]} of keys or values"
+            )
         y = jnp.repeat(y, query.shape[-3] // y.shape[-3], -3)
-    batch = jnp.broadcast_shapes(query.shape[:-2], y.shape[:-2])
+    try:
+        batch = jnp.broadcast_shapes(query.shape[:-2], y.shape[:-2])
+    except ValueError:
+        raise ValueError(
+            f"attention: the axes before the last two do not broadcast, with query {query.shape} and key or value "
+            f"{y.shape}; fewer heads of keys than of queries need enable_gqa=True"
+        ) from None
     return jnp.broadcast_to(y, batch + y.shape[-2:])
 
 
@@ -77,6 +101,7 @@ def _scaled_dot_product_attention_math(
         ValueError: dropout without a mask.
     """
     q = jnp.asarray(query)
+    _check_heads(q, jnp.asarray(key), jnp.asarray(value))
     k, v = _heads(key, q, enable_gqa), _heads(value, q, enable_gqa)
     q = jnp.broadcast_to(q, k.shape[:-2] + q.shape[-2:])
     weights = _safe_softmax(_scores(q, k, attn_mask, is_causal, scale), -1)
@@ -101,7 +126,15 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Array:
-    """softmax(scale query keyᵀ + mask) value, without dropout; a mask of booleans is False where -inf is added."""
+    """softmax(scale query keyᵀ + mask) value, without dropout; a mask of booleans is False where -inf is added.
+
+    query (*, heads, queries, features), key (*, heads, keys, features), value (*, heads, keys, e); the result is (*,
+    heads, queries, e). attn_mask broadcasts to (*, heads, queries, keys). This is the softmax attention that models
+    have, differentiated by JAX; `jax_ref.dot_product_attention` has tanh in place of softmax, and explicit formulas.
+
+    >>> aten.scaled_dot_product_attention(jnp.zeros((1, 2)), jnp.zeros((2, 2)), jnp.array([[1.0], [3.0]]))
+    Array([[2.]], dtype=float32)
+    """
     if attn_mask is not None and jnp.asarray(attn_mask).dtype == jnp.bool_:
         zeros = jnp.zeros(jnp.shape(attn_mask), jnp.asarray(query).dtype)
         attn_mask = jnp.where(jnp.asarray(attn_mask), zeros, jnp.full_like(zeros, -jnp.inf))

@@ -11,6 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._arrays import Ints, per_axis, take
+from jax_ref.aten._checks import positive, same
 from jax_ref.aten._promotion import is_complex
 from jax_ref.aten.padding import constant_pad_nd
 
@@ -37,8 +38,32 @@ def _correlated(
         lhs_dilation=tuple(within),
         rhs_dilation=tuple(dilation),
         feature_group_count=groups,
-        precision=lax.Precision.HIGHEST,
     )
+
+
+def _check(x: Array, w: Array, bias: Maybe, transposed: bool, groups: int, stride: Ints, dilation: Ints) -> None:
+    axes = w.ndim - 2
+    if axes < 1 or x.ndim not in (axes + 1, axes + 2):
+        raise ValueError(
+            f"convolution: input must have the axes (batch, channels, ...), as many as weight, or no batch; input has "
+            f"the shape {x.shape}, weight {w.shape}"
+        )
+    positive("convolution", groups=groups, stride=stride, dilation=dilation)
+    if x.dtype != w.dtype:
+        raise TypeError(f"convolution: input and weight must have one dtype, got {x.dtype} and {w.dtype}")
+    channels, of_weight = x.shape[-axes - 1], w.shape[0] if transposed else w.shape[1] * groups
+    needs = "as many as its first axis" if transposed else "its second axis times groups"
+    same(
+        "convolution",
+        "the number of channels",
+        (f"input {x.shape}", channels),
+        (f"weight {w.shape}, {needs}", of_weight),
+    )
+    if w.shape[0] % groups:
+        raise ValueError(f"convolution: the first axis of weight, {w.shape[0]}, is no multiple of groups, {groups}")
+    if bias is not None:
+        outputs = w.shape[1] * groups if transposed else w.shape[0]
+        same("convolution", "the number of outputs", (f"weight {w.shape}", outputs), ("bias", jnp.size(bias)))
 
 
 def convolution(
@@ -52,9 +77,17 @@ def convolution(
     output_padding: Ints,
     groups: int,
 ) -> Array:
-    """The correlation of the input with the weight along all axes but two, or its transposed map, plus bias."""
+    """The correlation of the input with the weight along all axes but two, or its transposed map, plus bias.
+
+    input (batch, channels, h, w) or (channels, h, w), weight (out, channels / groups, h, w), bias (out,).
+
+    >>> aten.conv2d(jnp.ones((1, 1, 3, 3)), jnp.ones((1, 1, 2, 2)))
+    Array([[[[4., 4.],
+             [4., 4.]]]], dtype=float32)
+    """
     x, w = jnp.asarray(input), jnp.asarray(weight)
     axes = w.ndim - 2
+    _check(x, w, bias, transposed, groups, stride, dilation)
     unbatched = x.ndim == axes + 1
     x = x[None] if unbatched else x
     step, border, spread, more = (per_axis(each, axes) for each in (stride, padding, dilation, output_padding))

@@ -88,6 +88,8 @@ def scalar_tensor(s: complex, *, dtype: Any = None) -> Array:
 def arange(*args: float, dtype: Any = None, start: float = 0, end: float | None = None, step: float = 1) -> Array:
     """Numbers from start on, below end, so far apart; `arange(end)`, `arange(start, end)`, or with a step."""
     numbers = list(args) if end is None else [start, end, step]
+    if len(numbers) > 2 and numbers[2] == 0:
+        raise ValueError("arange: step is 0")
     return jnp.asarray(np.arange(*numbers), _dtype(dtype, *numbers))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike
 
+from jax_ref.aten._checks import square
 from jax_ref.aten._promotion import promoted
 
 Array = jax.Array
@@ -97,6 +98,7 @@ def _transposed(x: Array) -> Array:
 
 def linalg_solve(A: ArrayLike, B: ArrayLike, *, left: bool = True) -> Array:
     """The X with A X = B, or X A = B."""
+    square("linalg_solve", "A", A)
     return _linalg_solve_ex(A, B, left=left)[0]
 
 
@@ -143,6 +145,7 @@ def linalg_cholesky_ex(self: ArrayLike, *, upper: bool = False, check_errors: bo
 
 def cholesky(self: ArrayLike, upper: bool = False) -> Array:
     """The triangular L with L L* = self, or its adjoint."""
+    square("cholesky", "self", self)
     return linalg_cholesky_ex(self, upper=upper)[0]
 
 

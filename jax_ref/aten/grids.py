@@ -131,13 +131,15 @@ def affine_grid_generator(theta: ArrayLike, size: Sequence[int], align_corners: 
         line = jnp.linspace(-1, 1, n, dtype=t.dtype) if n > 1 else jnp.zeros((n,), t.dtype)
         lines.append(line if align_corners else line * ((n - 1) / n))
     places = [*reversed(jnp.meshgrid(*lines, indexing="ij")), jnp.ones(sizes, t.dtype)]
-    return jnp.einsum("...k,njk->n...j", jnp.stack(places, -1), t, precision=lax.Precision.HIGHEST)
+    return jnp.einsum("...k,njk->n...j", jnp.stack(places, -1), t)
 
 
 def pixel_shuffle(self: ArrayLike, upscale_factor: int) -> Array:
     """Channels as pixels: an image that is larger along both axes by the factor."""
     x, r = jnp.asarray(self), upscale_factor
     *batch, c, h, w = x.shape
+    if c % (r * r):
+        raise ValueError(f"pixel_shuffle: {c} channels of an image {x.shape} are no multiple of {r * r}")
     x = x.reshape(*batch, c // (r * r), r, r, h, w)
     x = jnp.moveaxis(jnp.moveaxis(x, -4, -2), -4, -1)
     return x.reshape(*batch, c // (r * r), h * r, w * r)

@@ -11,6 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._axes import axis_of
+from jax_ref.aten._checks import integers, one_of
 from jax_ref.aten._promotion import of_one_dtype
 
 Array = jax.Array
@@ -25,7 +26,9 @@ def _places(x: Array, indices: Sequence[ArrayLike | None]) -> tuple:
         elif jnp.result_type(index) in (jnp.bool_, jnp.uint8):  # as PyTorch takes them: masks, both
             found += list(np.nonzero(np.asarray(index)))
         else:
-            found.append(jnp.asarray(index))
+            found.append(integers("index", "indices", index))
+    if len(found) > x.ndim:
+        raise IndexError(f"index: {len(found)} indices for an array of shape {x.shape}; give at most one an axis")
     return tuple(found)
 
 
@@ -78,11 +81,17 @@ def _unsafe_masked_index_put_accumulate(
 
 def _rows(x: Array, dim: int, positions: ArrayLike) -> tuple:
     """The index of entries of an axis; negative ones count from its end."""
-    return (*(slice(None),) * axis_of(x, dim), jnp.asarray(positions).reshape(-1))
+    return (*(slice(None),) * axis_of(x, dim), integers("an index along an axis", "index", positions).reshape(-1))
 
 
 def index_select(self: ArrayLike, dim: int, index: ArrayLike) -> Array:
-    """The entries of an axis at these indices."""
+    """The entries of an axis at these indices.
+
+    index (n,); an index out of range is clamped, a negative one counts from the end.
+
+    >>> aten.index_select(jnp.array([1.0, 2.0, 3.0]), 0, jnp.array([2, 0]))
+    Array([3., 1.], dtype=float32)
+    """
     x = jnp.asarray(self)
     if x.ndim == 0:
         return x
@@ -123,28 +132,51 @@ def _along(x: Array, dim: int, index: Array) -> tuple[Array, ...]:
 
 
 def gather(self: ArrayLike, dim: int, index: ArrayLike, *, sparse_grad: bool = False) -> Array:
-    """The entries of an axis at indices that differ from place to place."""
-    x, places = jnp.asarray(self), jnp.asarray(index)
+    """The entries of an axis at indices that differ from place to place.
+
+    self and index have as many axes, and the result has the shape of index. An index out of range is
+    clamped.
+
+    >>> aten.gather(jnp.array([[1.0, 2.0], [3.0, 4.0]]), 1, jnp.array([[1], [0]]))
+    Array([[2.],
+           [3.]], dtype=float32)
+    """
+    x, places = jnp.asarray(self), integers("gather", "index", index)
     axis = axis_of(x, dim)
     if not places.size:  # then it may have other axes than self
         return jnp.zeros(places.shape, x.dtype)
     if x.ndim == 0 or places.ndim == 0:
         return jnp.broadcast_to(x.reshape(-1)[places.reshape(-1)].reshape(places.shape), places.shape)
+    if places.ndim != x.ndim:
+        raise ValueError(f"gather: index must have as many axes as self, got the shapes {places.shape} and {x.shape}")
     return x[_along(x, axis, places)]
 
 
 def _scattered(self: ArrayLike, dim: int, index: ArrayLike, src: ArrayLike) -> tuple:
     """The array, PyTorch's places as an index of it, and the part of src that is used; axes of at least 1."""
-    x, places = jnp.asarray(self), jnp.asarray(index)
+    x, places = jnp.asarray(self), integers("scatter", "index", index)
     flat = x.reshape(x.shape or (1,))
     places = places.reshape(places.shape or (1,))
     y = jnp.asarray(src, x.dtype)
+    if places.ndim != flat.ndim or (y.ndim and (y.ndim != flat.ndim or any(map(int.__gt__, places.shape, y.shape)))):
+        raise ValueError(
+            f"scatter: index and src must have the axes of self, and index no more entries along one than src; got "
+            f"self {x.shape}, index {places.shape}, src {y.shape}"
+        )
     y = jnp.broadcast_to(y, places.shape) if y.ndim == 0 else y[tuple(slice(n) for n in places.shape)]
     return flat, _along(flat, dim, places), y, x.shape
 
 
 def scatter(self: ArrayLike, dim: int, index: ArrayLike, src: ArrayLike = 0, *, reduce: str | None = None) -> Array:
-    """self with src at these places of an axis; reduce="add" or "multiply": put together with what is there."""
+    """self with src at these places of an axis; reduce="add" or "multiply": put together with what is there.
+
+    index has as many axes as self and src, which is at least as large. An index out of range is left out; of equal
+    ones any may win.
+
+    >>> aten.scatter(jnp.zeros(3), 0, jnp.array([2]), jnp.array([5.0]))
+    Array([0., 0., 5.], dtype=float32)
+    """
+    one_of("scatter", "reduce", reduce, (None, "add", "multiply"))
     x, at, y, shape = _scattered(self, dim, index, src)
     if reduce == "add":
         return x.at[at].add(y).reshape(shape)
@@ -161,13 +193,20 @@ def _scatter_value(
 
 
 def scatter_add(self: ArrayLike, dim: int, index: ArrayLike, src: ArrayLike) -> Array:
-    """self with src added at these places of an axis."""
+    """self with src added at these places of an axis.
+
+    An index out of range is left out.
+
+    >>> aten.scatter_add(jnp.zeros(2), 0, jnp.array([1, 1]), jnp.array([5.0, 6.0]))
+    Array([ 0., 11.], dtype=float32)
+    """
     x, at, y, shape = _scattered(self, dim, index, src)
     return x.at[at].add(y).reshape(shape)
 
 
 def _reduced(x: Array, at: tuple, y: Array, reduce: str, include_self: bool) -> Array:
     """Return x with y reduced into it at these places: "sum", "mean", "prod", "amax", "amin"."""
+    one_of("a reduction into places", "reduce", reduce, ("sum", "mean", "prod", "amax", "amin"))
     touched = jnp.zeros(x.shape, bool).at[at].set(True)
     counts = jnp.zeros(x.shape, x.dtype).at[at].add(jnp.ones_like(y))
     lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.inexact) else jnp.iinfo(x.dtype).min
@@ -235,7 +274,7 @@ def index_reduce(
 
 def take(self: ArrayLike, index: ArrayLike) -> Array:
     """The entries at indices of all, in row-major order."""
-    return jnp.asarray(self).reshape(-1)[jnp.asarray(index)]
+    return jnp.asarray(self).reshape(-1)[integers("take", "index", index)]
 
 
 def put(self: ArrayLike, index: ArrayLike, source: ArrayLike, accumulate: bool = False) -> Array:
@@ -247,7 +286,11 @@ def put(self: ArrayLike, index: ArrayLike, source: ArrayLike, accumulate: bool =
 
 
 def masked_fill(self: ArrayLike, mask: ArrayLike, value: ArrayLike) -> Array:
-    """self with a number where the mask is true."""
+    """self with a number where the mask is true.
+
+    >>> aten.masked_fill(jnp.array([1.0, 2.0]), jnp.array([True, False]), 0.0)
+    Array([0., 2.], dtype=float32)
+    """
     x, chosen = jnp.asarray(self), jnp.asarray(mask)
     shape = jnp.broadcast_shapes(x.shape, chosen.shape)
     fill = jnp.broadcast_to(jnp.asarray(value).astype(x.dtype), shape)
@@ -287,8 +330,15 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Array:
-    """The rows of weight at the indices. The row padding_idx has no derivative."""
-    w, rows = jnp.asarray(weight), jnp.asarray(indices)
+    """The rows of weight at the indices. The row padding_idx has no derivative.
+
+    weight (n, d), indices (*); the result is (*, d). An index out of range is clamped.
+
+    >>> aten.embedding(jnp.array([[1.0], [2.0]]), jnp.array([1, 0]))
+    Array([[2.],
+           [1.]], dtype=float32)
+    """
+    w, rows = jnp.asarray(weight), integers("embedding", "indices", indices)
     if padding_idx >= 0:
         w = w.at[padding_idx].set(lax.stop_gradient(w[padding_idx]))
     found = w[rows]

@@ -211,11 +211,11 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     scores = attention._scores(q, k, attn_mask, is_causal, scale)
     weights = jnp.exp(scores - jnp.asarray(logsumexp, scores.dtype)[..., None])
-    in_weights = jnp.einsum("...qd,...kd->...qk", g, v, precision=lax.Precision.HIGHEST)
+    in_weights = jnp.einsum("...qd,...kd->...qk", g, v)
     in_scores = factor * weights * (in_weights - (g * o).sum(-1, keepdims=True))
-    in_query = jnp.einsum("...qk,...kd->...qd", in_scores, k, precision=lax.Precision.HIGHEST)
-    in_key = jnp.einsum("...qk,...qd->...kd", in_scores, q, precision=lax.Precision.HIGHEST)
-    return in_query, in_key, jnp.einsum("...qk,...qd->...kd", weights, g, precision=lax.Precision.HIGHEST)
+    in_query = jnp.einsum("...qk,...kd->...qd", in_scores, k)
+    in_key = jnp.einsum("...qk,...qd->...kd", in_scores, q)
+    return in_query, in_key, jnp.einsum("...qk,...qd->...kd", weights, g)
 
 
 OPERATORS = {

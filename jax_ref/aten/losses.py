@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 
 from jax_ref.aten._arrays import magnitude, p_norm, positive_part, reduced
 from jax_ref.aten._axes import axis_of
+from jax_ref.aten._checks import integers
 from jax_ref.aten._promotion import promoted
 from jax_ref.aten.pointwise import clamp_min
 
@@ -18,7 +19,13 @@ Array = jax.Array
 
 
 def mse_loss(self: ArrayLike, target: ArrayLike, reduction: int = 1) -> Array:
-    """(self - target)²."""
+    """(self - target)².
+
+    self and target broadcast; the result is () or, with reduction=0, has their shape.
+
+    >>> aten.mse_loss(jnp.array([1.0, 2.0]), jnp.array([0.0, 4.0]))
+    Array(2.5, dtype=float32)
+    """
     x, y = promoted(self, target)
     return reduced((x - y) * (x - y), reduction)
 
@@ -87,7 +94,11 @@ def binary_cross_entropy_with_logits(
     pos_weight: ArrayLike | None = None,
     reduction: int = 1,
 ) -> Array:
-    """binary_cross_entropy of sigmoid(self), where pos_weight multiplies the term of target, without a limit."""
+    """binary_cross_entropy of sigmoid(self), where pos_weight multiplies the term of target, without a limit.
+
+    >>> aten.binary_cross_entropy_with_logits(jnp.array([0.0]), jnp.array([1.0]))
+    Array(0.6931472, dtype=float32)
+    """
     x, y = promoted(self, target)
     positive = jnp.ones_like(y) if pos_weight is None else promoted(pos_weight, y)[0]
     loss = (1 - y) * x + ((positive - 1) * y + 1) * jax.nn.softplus(-x)
@@ -103,7 +114,12 @@ def _nll(
     x: Array, target: ArrayLike, weight: ArrayLike | None, reduction: int, ignore_index: int
 ) -> tuple[Array, Array]:
     axis = 0 if x.ndim == 1 else 1
-    t = jnp.asarray(target).reshape(x.shape[:axis] + x.shape[axis + 1 :])
+    t, shape = integers("a loss of classes", "target", target), x.shape[:axis] + x.shape[axis + 1 :]
+    if t.size != math.prod(shape):
+        raise ValueError(f"a loss of classes: of input {x.shape} target has the shape {shape}, got {t.shape}")
+    if weight is not None and jnp.shape(weight) != (x.shape[axis],):
+        raise ValueError(f"a loss of {x.shape[axis]} classes: weight has one number each, got {jnp.shape(weight)}")
+    t = t.reshape(shape)
     kept = t != ignore_index
     index = jnp.where(kept, t, jnp.zeros_like(t))
     picked = _picked(x, index, axis)
@@ -132,7 +148,13 @@ def nll_loss2d_forward(
 def nll_loss(
     self: ArrayLike, target: ArrayLike, weight: ArrayLike | None = None, reduction: int = 1, ignore_index: int = -100
 ) -> Array:
-    """-weight[target] self[target] of each row, the mean over the sum of the weights; classes are the second axis."""
+    """-weight[target] self[target] of each row, the mean over the sum of the weights; classes are the second axis.
+
+    self (n, classes, *), target (n, *) of integers. A class out of range gives NaN.
+
+    >>> aten.nll_loss(jnp.array([[-1.0, -3.0]]), jnp.array([1]))
+    Array(3., dtype=float32)
+    """
     return _nll(jnp.asarray(self), target, weight, reduction, ignore_index)[0]
 
 
@@ -158,7 +180,14 @@ def cross_entropy_loss(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Array:
-    """nll_loss of log_softmax(self); the target has classes, or in the shape of self their probabilities."""
+    """nll_loss of log_softmax(self); the target has classes, or in the shape of self their probabilities.
+
+    self (n, classes, *), target (n, *) of integers; the result is () or, with reduction=0, (n, *). A class out of
+    range gives NaN.
+
+    >>> aten.cross_entropy_loss(jnp.zeros((1, 2)), jnp.array([1]))
+    Array(0.6931472, dtype=float32)
+    """
     x = jnp.asarray(self)
     axis = 0 if x.ndim == 1 else 1
     classes = x.shape[axis]
@@ -228,7 +257,11 @@ def multilabel_margin_loss(self: ArrayLike, target: ArrayLike, reduction: int = 
 
 
 def kl_div(self: ArrayLike, target: ArrayLike, reduction: int = 1, *, log_target: bool = False) -> Array:
-    """target (log(target) - self), of log_target exp(target) (target - self). The derivative in a target of 0 is 0."""
+    """target (log(target) - self), of log_target exp(target) (target - self). The derivative in a target of 0 is 0.
+
+    >>> aten.kl_div(jnp.array([0.0]), jnp.array([1.0]))
+    Array(0., dtype=float32)
+    """
     x, y = promoted(self, target)
     if log_target:
         return reduced(jnp.exp(y) * (y - x), reduction)

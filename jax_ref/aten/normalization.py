@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 
 from jax_ref.aten._arrays import p_norm
 from jax_ref.aten._axes import axis_of
+from jax_ref.aten._checks import positive, same
 from jax_ref.aten._promotion import is_complex
 
 Array = jax.Array
@@ -28,6 +29,14 @@ def _standardized(x: Array, axes: Sequence[int], eps: float) -> tuple[Array, Arr
 
 def _scaled(x: Array, weight: Maybe, bias: Maybe, shape: Sequence[int]) -> Array:
     """weight x + bias, with a weight and a bias that are reshaped."""
+    for name, each in (("weight", weight), ("bias", bias)):
+        if each is not None:
+            same(
+                "a normalization",
+                "the number of entries",
+                (name, jnp.size(each)),
+                ("the axes it scales", math.prod(shape)),
+            )
     if weight is not None:
         x = x * jnp.asarray(weight, x.dtype).reshape(shape)
     return x if bias is None else x + jnp.asarray(bias, x.dtype).reshape(shape)
@@ -38,6 +47,8 @@ def native_layer_norm(
 ) -> tuple[Array, Array, Array]:
     """The input with mean 0 and variance 1 along the last axes, times weight, plus bias; mean; 1 / sqrt(var + eps)."""
     x = jnp.asarray(input)
+    if isinstance(normalized_shape, int):
+        raise TypeError(f"normalized_shape must be a sequence of sizes; give [{normalized_shape}]")
     count = len(normalized_shape)
     if x.shape[x.ndim - count :] != tuple(normalized_shape):
         raise ValueError(f"normalized_shape is {tuple(normalized_shape)}, and the input has the shape {x.shape}")
@@ -53,7 +64,13 @@ def layer_norm(
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Array:
-    """The first result of native_layer_norm."""
+    """The first result of native_layer_norm.
+
+    input (*, n) of the shape (n,) to normalize, weight and bias (n,); so of several axes.
+
+    >>> aten.layer_norm(jnp.array([[1.0, 3.0]]), [2], eps=0.0)
+    Array([[-1.,  1.]], dtype=float32)
+    """
     return native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
 
 
@@ -78,8 +95,20 @@ def group_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Array:
-    """The first result of native_group_norm."""
+    """The first result of native_group_norm.
+
+    input (batch, channels, *), weight and bias (channels,).
+
+    >>> aten.group_norm(jnp.array([[[1.0, 3.0], [2.0, 6.0]]]), 2, eps=0.0)
+    Array([[[-1.,  1.],
+            [-1.,  1.]]], dtype=float32)
+    """
+    if jnp.ndim(input) < 2:
+        raise ValueError(f"group_norm: input needs the axes (batch, channels, ...), got {jnp.shape(input)}")
     n, c, *rest = jnp.shape(input)
+    positive("group_norm", num_groups=num_groups)
+    if c % num_groups:
+        raise ValueError(f"group_norm: {c} channels of input {jnp.shape(input)} are no multiple of {num_groups}")
     return native_group_norm(input, weight, bias, n, c, math.prod(rest), num_groups, eps)[0]
 
 
@@ -103,8 +132,10 @@ def native_batch_norm(
     if training:
         hat, mean, rstd = _standardized(x, axes, eps)
         return _scaled(hat, weight, bias, shape), mean.reshape(-1), rstd.reshape(-1)
-    assert running_mean is not None
-    assert running_var is not None
+    if running_mean is None or running_var is None:
+        raise ValueError("batch_norm: without training it needs running_mean and running_var; or give training=True")
+    for name, each in (("running_mean", running_mean), ("running_var", running_var)):
+        same("batch_norm", "the number of channels", (f"input {x.shape}", x.shape[1]), (name, jnp.size(each)))
     mean, var = (jnp.asarray(each, x.dtype).reshape(shape) for each in (running_mean, running_var))
     none = jnp.zeros((0,), x.dtype)
     return _scaled((x - mean) * lax.rsqrt(var + eps), weight, bias, shape), none, none
@@ -210,7 +241,14 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Array:
-    """The first result of native_batch_norm; an input without entries as it is."""
+    """The first result of native_batch_norm; an input without entries as it is.
+
+    input (batch, channels, *); weight, bias and the running ones (channels,). Nothing is written to these.
+
+    >>> aten.batch_norm(jnp.array([[1.0], [3.0]]), None, None, None, None, True, 0.1, 0.0, False)
+    Array([[-1.],
+           [ 1.]], dtype=float32)
+    """
     if jnp.size(input) == 0:
         return jnp.asarray(input)
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
@@ -253,7 +291,11 @@ def _fused_rms_norm(
 def rms_norm(
     input: ArrayLike, normalized_shape: Sequence[int], weight: Maybe = None, eps: float | None = None
 ) -> Array:
-    """The first result of _fused_rms_norm."""
+    """The first result of _fused_rms_norm.
+
+    >>> aten.rms_norm(jnp.array([[3.0, 3.0]]), [2], eps=0.0)
+    Array([[1., 1.]], dtype=float32)
+    """
     return _fused_rms_norm(input, normalized_shape, weight, eps)[0]
 
 

@@ -11,6 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._arrays import take
+from jax_ref.aten._checks import one_of
 
 Array = jax.Array
 
@@ -80,6 +81,9 @@ def _pad_circular(self: ArrayLike, pad: Sequence[int]) -> Array:
 
 def pad(self: ArrayLike, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Array:
     """self padded in the mode "constant", "reflect", "replicate" or "circular"."""
+    one_of("pad", "mode", mode, ("constant", "reflect", "replicate", "circular"))
+    if len(pad) % 2 or len(pad) > 2 * jnp.ndim(self):
+        raise ValueError(f"pad: two numbers an axis, from the last one on; got {tuple(pad)} for {jnp.shape(self)}")
     if mode == "constant":
         return constant_pad_nd(self, pad, 0 if value is None else value)
     if mode == "circular":

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import ArrayLike
 
+from jax_ref.aten._checks import one_of
 from jax_ref.aten._promotion import floating, is_complex, ordered, promoted
 from jax_ref.aten.rounding import floor_divide as _floor_divide
 
@@ -63,6 +64,7 @@ def mul(self: ArrayLike, other: ArrayLike) -> Array:
 
 def div(self: ArrayLike, other: ArrayLike, *, rounding_mode: str | None = None) -> Array:
     """self / other, or that rounded: "trunc" to 0, "floor" down."""
+    one_of("div", "rounding_mode", rounding_mode, (None, "trunc", "floor"))
     if rounding_mode is None:
         x, y = floating(self, other)
         return x / y

@@ -12,12 +12,14 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._arrays import Ints, per_axis, read_at, take, weighted
+from jax_ref.aten._checks import positive
 
 Array = jax.Array
 
 
 def _outputs(n: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
     """How many windows an axis has; with ceil_mode also one that goes beyond the end but begins before."""
+    positive("a pool", kernel_size=kernel, stride=stride, dilation=dilation)
     room = n + 2 * padding - dilation * (kernel - 1) - 1
     count = (room + (stride - 1 if ceil_mode else 0)) // stride + 1
     if count < 1:
@@ -78,7 +80,13 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Array:
-    """The means of windows along the last two axes, or their sums over a divisor."""
+    """The means of windows along the last two axes, or their sums over a divisor.
+
+    self (*, h, w).
+
+    >>> aten.avg_pool2d(jnp.array([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    Array([[[2.5]]], dtype=float32)
+    """
     return _averaged(self, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
@@ -231,7 +239,13 @@ def max_pool2d(
     dilation: Ints = 1,
     ceil_mode: bool = False,
 ) -> Array:
-    """The maxima of windows along the last two axes."""
+    """The maxima of windows along the last two axes.
+
+    self (*, h, w).
+
+    >>> aten.max_pool2d(jnp.array([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    Array([[[4.]]], dtype=float32)
+    """
     return _max_pooled(self, 2, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 
 from jax_ref.aten._axes import axis_of
+from jax_ref.aten._checks import expanded, same, shaped
 from jax_ref.aten._promotion import of_one_dtype, promoted
 from jax_ref.aten.reductions import linalg_vector_norm
 
@@ -17,41 +18,79 @@ Array = jax.Array
 
 
 def mm(self: ArrayLike, mat2: ArrayLike) -> Array:
-    """The product of two matrices."""
-    return jnp.einsum("nk,km->nm", *of_one_dtype("mm", self, mat2))
+    """The product of two matrices.
+
+    self (n, k), mat2 (k, m), of one dtype; the result is (n, m).
+
+    >>> aten.mm(jnp.array([[1.0, 2.0]]), jnp.array([[3.0], [4.0]]))
+    Array([[11.]], dtype=float32)
+    """
+    x, y = of_one_dtype("mm", self, mat2)
+    shaped("mm", self=(x, "n k"), mat2=(y, "k m"))
+    return jnp.einsum("nk,km->nm", x, y)
 
 
 def bmm(self: ArrayLike, mat2: ArrayLike) -> Array:
-    """The products of two batches of matrices."""
-    return jnp.einsum("bnk,bkm->bnm", *of_one_dtype("bmm", self, mat2))
+    """The products of two batches of matrices.
+
+    self (b, n, k), mat2 (b, k, m), of one dtype; the result is (b, n, m).
+
+    >>> aten.bmm(jnp.ones((2, 1, 3)), jnp.ones((2, 3, 1))).shape
+    (2, 1, 1)
+    """
+    x, y = of_one_dtype("bmm", self, mat2)
+    shaped("bmm", self=(x, "b n k"), mat2=(y, "b k m"))
+    return jnp.einsum("bnk,bkm->bnm", x, y)
 
 
 def mv(self: ArrayLike, vec: ArrayLike) -> Array:
     """The product of a matrix and a vector."""
-    return jnp.einsum("nk,k->n", *of_one_dtype("mv", self, vec))
+    x, y = of_one_dtype("mv", self, vec)
+    shaped("mv", self=(x, "n k"), vec=(y, "k"))
+    return jnp.einsum("nk,k->n", x, y)
 
 
 def dot(self: ArrayLike, tensor: ArrayLike) -> Array:
     """Σ self tensor."""
-    return jnp.einsum("k,k->", *of_one_dtype("dot", self, tensor))
+    x, y = of_one_dtype("dot", self, tensor)
+    shaped("dot", self=(x, "k"), tensor=(y, "k"))
+    return jnp.einsum("k,k->", x, y)
 
 
 def vdot(self: ArrayLike, other: ArrayLike) -> Array:
     """Σ conj(self) other."""
     x, y = of_one_dtype("vdot", self, other)
+    shaped("vdot", self=(x, "k"), other=(y, "k"))
     return jnp.einsum("k,k->", jnp.conj(x), y)
 
 
 def matmul(self: ArrayLike, other: ArrayLike) -> Array:
-    """The product of vectors, matrices, or batches of them, which broadcast."""
-    return jnp.matmul(*of_one_dtype("matmul", self, other))
+    """The product of vectors, matrices, or batches of them, which broadcast.
+
+    >>> aten.matmul(jnp.ones((5, 1, 3)), jnp.ones((3, 2))).shape
+    (5, 1, 2)
+    """
+    x, y = of_one_dtype("matmul", self, other)
+    if not x.ndim or not y.ndim:
+        raise ValueError(f"matmul: both arguments need an axis, got {x.shape} and {y.shape}; multiply with mul")
+    rows = y.shape[-2] if y.ndim > 1 else y.shape[0]
+    same("matmul", "the axis of the sum", (f"self {x.shape}", x.shape[-1]), (f"other {y.shape}", rows))
+    return jnp.matmul(x, y)
 
 
 def linear(input: ArrayLike, weight: ArrayLike, bias: ArrayLike | None = None) -> Array:
-    """input weightᵀ + bias."""
+    """input weightᵀ + bias.
+
+    input (*, k), weight (n, k), bias (n,); the result is (*, n).
+
+    >>> aten.linear(jnp.array([1.0, 2.0]), jnp.array([[3.0, 4.0]]), jnp.array([0.5]))
+    Array([11.5], dtype=float32)
+    """
     x, w, *rest = of_one_dtype("linear", input, weight, *([] if bias is None else [bias]))
+    if x.ndim:
+        same("linear", "the last axis", (f"input {x.shape}", x.shape[-1]), (f"weight {w.shape}", w.shape[-1]))
     y = jnp.matmul(x, w.T)
-    return y + jnp.broadcast_to(rest[0], y.shape) if rest else y
+    return y + expanded("linear", "bias", rest[0], y.shape) if rest else y
 
 
 def _scaled(self: ArrayLike, product: Array, beta: complex, alpha: complex) -> Array:
@@ -60,12 +99,16 @@ def _scaled(self: ArrayLike, product: Array, beta: complex, alpha: complex) -> A
     scaled = product if alpha == 1 else product * jnp.asarray(alpha, product.dtype)
     if beta == 0:
         return scaled
-    x = jnp.broadcast_to(x, product.shape)
+    x = expanded("a sum with a product", "self", x, product.shape)
     return (x if beta == 1 else x * jnp.asarray(beta, x.dtype)) + scaled
 
 
 def addmm(self: ArrayLike, mat1: ArrayLike, mat2: ArrayLike, *, beta: complex = 1, alpha: complex = 1) -> Array:
-    """beta self + alpha mat1 mat2."""
+    """beta self + alpha mat1 mat2.
+
+    >>> aten.addmm(jnp.zeros(1), jnp.ones((1, 3)), jnp.ones((3, 1)), alpha=2)
+    Array([[6.]], dtype=float32)
+    """
     return _scaled(self, mm(mat1, mat2), beta, alpha)
 
 
@@ -81,17 +124,21 @@ def baddbmm(self: ArrayLike, batch1: ArrayLike, batch2: ArrayLike, *, beta: comp
 
 def addbmm(self: ArrayLike, batch1: ArrayLike, batch2: ArrayLike, *, beta: complex = 1, alpha: complex = 1) -> Array:
     """beta self + alpha Σ batch1 batch2, the sum over the batch."""
-    return _scaled(self, jnp.einsum("bnk,bkm->nm", jnp.asarray(batch1), jnp.asarray(batch2)), beta, alpha)
+    x, y = of_one_dtype("addbmm", batch1, batch2)
+    shaped("addbmm", batch1=(x, "b n k"), batch2=(y, "b k m"))
+    return _scaled(self, jnp.einsum("bnk,bkm->nm", x, y), beta, alpha)
 
 
 def addr(self: ArrayLike, vec1: ArrayLike, vec2: ArrayLike, *, beta: complex = 1, alpha: complex = 1) -> Array:
     """beta self + alpha vec1 vec2ᵀ."""
-    return _scaled(self, jnp.einsum("n,m->nm", jnp.asarray(vec1), jnp.asarray(vec2)), beta, alpha)
+    return _scaled(self, outer(vec1, vec2), beta, alpha)
 
 
 def outer(self: ArrayLike, vec2: ArrayLike) -> Array:
     """self vec2ᵀ."""
-    return jnp.einsum("n,m->nm", jnp.asarray(self), jnp.asarray(vec2))
+    x, y = jnp.asarray(self), jnp.asarray(vec2)
+    shaped("outer", self=(x, "n"), vec2=(y, "m"))
+    return jnp.einsum("n,m->nm", x, y)
 
 
 def kron(self: ArrayLike, other: ArrayLike) -> Array:

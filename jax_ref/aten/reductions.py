@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 from jax.typing import ArrayLike, DTypeLike
 
-from jax_ref.aten._arrays import read_at
+from jax_ref.aten._arrays import norm_of, read_at, squared
 from jax_ref.aten._axes import Axes, axes_of, axis_of
 from jax_ref.aten._promotion import floating, is_complex, promoted
 
@@ -31,7 +31,13 @@ def _summed_dtype(x: Array, dtype: Any) -> Array:
 
 
 def sum(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
-    """The sum along axes; along all if none is given."""
+    """The sum along axes; along all if none is given.
+
+    self (*), of any shape; the result is without the axes dim, or has them of size 1 (keepdim).
+
+    >>> aten.sum(jnp.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]]), 1)
+    Array([7., 8.], dtype=float32)
+    """
     x = jnp.asarray(self)
     return jnp.sum(_summed_dtype(x, dtype), axis=axes_of(x, dim), keepdims=keepdim)
 
@@ -43,7 +49,13 @@ def nansum(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: A
 
 
 def mean(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
-    """The mean along axes."""
+    """The mean along axes.
+
+    self (*); the result is without the axes dim, or has them of size 1 (keepdim).
+
+    >>> aten.mean(jnp.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]]), 1)
+    Array([2.3333335, 2.6666667], dtype=float32)
+    """
     x = jnp.asarray(self)
     axes = axes_of(x, dim)
     return jnp.mean(_constant_if_empty(x if dtype is None else x.astype(dtype), axes), axis=axes, keepdims=keepdim)
@@ -62,7 +74,11 @@ def nanmean(self: ArrayLike, dim: Axes = None, keepdim: bool = False, *, dtype: 
 
 
 def prod(self: ArrayLike, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
-    """The product of all entries, or along an axis; its derivative never divides by an entry."""
+    """The product of all entries, or along an axis; its derivative never divides by an entry.
+
+    >>> aten.prod(jnp.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]]), 1)
+    Array([8., 0.], dtype=float32)
+    """
     x = jnp.asarray(self)
     x = _summed_dtype(x, dtype)
     if dim is None:
@@ -86,7 +102,11 @@ def _product(x: Array) -> Array:
 def var(
     self: ArrayLike, dim: Axes = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
 ) -> Array:
-    """The variance; `correction` is what is taken off the number of entries, 1 if unbiased."""
+    """The variance; `correction` is what is taken off the number of entries, 1 if unbiased.
+
+    >>> aten.var(jnp.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]]), 1)
+    Array([2.3333333, 6.3333335], dtype=float32)
+    """
     x = jnp.asarray(self)
     axes = axes_of(x, dim)
     x = _constant_if_empty(x, axes)
@@ -111,7 +131,11 @@ def _root(x: Array) -> Array:
 
 
 def std(self: ArrayLike, dim: Axes = None, unbiased: bool = True, keepdim: bool = False) -> Array:
-    """The standard deviation; its derivative is 0 where all entries are equal."""
+    """The standard deviation; its derivative is 0 where all entries are equal.
+
+    >>> aten.std(jnp.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]]), 1, correction=0)
+    Array([1.2472191, 2.0548048], dtype=float32)
+    """
     return _root(var(self, dim, unbiased, keepdim))
 
 
@@ -138,7 +162,11 @@ def std_mean(
 
 
 def amax(self: ArrayLike, dim: Axes = (), keepdim: bool = False) -> Array:
-    """The largest entries; equal ones share the derivative."""
+    """The largest entries; equal ones share the derivative.
+
+    >>> aten.amax(jnp.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]]), 1)
+    Array([4., 5.], dtype=float32)
+    """
     x = jnp.asarray(self)
     return jnp.max(x, axis=axes_of(x, dim), keepdims=keepdim)
 
@@ -156,7 +184,11 @@ def aminmax(self: ArrayLike, *, dim: int | None = None, keepdim: bool = False) -
 
 
 def argmax(self: ArrayLike, dim: int | None = None, keepdim: bool = False) -> Array:
-    """The index of the largest entry, of the first NaN if there is one."""
+    """The index of the largest entry, of the first NaN if there is one.
+
+    >>> aten.argmax(jnp.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]]), 1)
+    Array([2, 2], dtype=int32)
+    """
     x = jnp.asarray(self)
     axis = None if dim is None else axis_of(x, dim)
     return jnp.argmax(x, axis=axis if x.ndim else None, keepdims=keepdim)
@@ -180,7 +212,11 @@ def _extremum(x: Array, dim: int, keepdim: bool, largest: bool) -> tuple[Array, 
 
 
 def max(self: ArrayLike, dim: Any = None, keepdim: bool = False) -> Array | tuple[Array, Array]:
-    """The largest entry; along an axis with its index, which alone has the derivative. Of two arrays: `maximum`."""
+    """The largest entry; along an axis with its index, which alone has the derivative. Of two arrays: `maximum`.
+
+    >>> aten.max(jnp.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]]), 1)[1]
+    Array([2, 2], dtype=int32)
+    """
     x = jnp.asarray(self)
     if dim is None:
         return jnp.max(x)
@@ -200,7 +236,13 @@ def min(self: ArrayLike, dim: Any = None, keepdim: bool = False) -> Array | tupl
 
 
 def logsumexp(self: ArrayLike, dim: Axes, keepdim: bool = False) -> Array:
-    """log(Σ exp(self))."""
+    """log(Σ exp(self)).
+
+    An axis of -inf gives -inf, with the derivative NaN.
+
+    >>> aten.logsumexp(jnp.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]]), 1)
+    Array([4.169846 , 5.1328454], dtype=float32)
+    """
     (x,) = floating(self)
     axes = axes_of(x, dim)
     x = _constant_if_empty(x, axes)
@@ -210,46 +252,29 @@ def logsumexp(self: ArrayLike, dim: Axes, keepdim: bool = False) -> Array:
     return total if keepdim else jnp.squeeze(total, axes)
 
 
-def _squared(x: Array) -> Array:
-    """|x|² without an absolute value."""
-    return x.real**2 + x.imag**2 if is_complex(x) else x * x
-
-
-def _norm_of(size: Array, order: float, axes: tuple[int, ...], keepdim: bool) -> Array:
-    """The norm of an order other than 2, of absolute values; the derivative is 0 where the norm is 0."""
-    if order == math.inf:
-        return jnp.max(size, axis=axes, keepdims=keepdim)
-    if order == -math.inf:
-        return jnp.min(size, axis=axes, keepdims=keepdim)
-    if order == 0:
-        return jnp.sum((size != 0).astype(size.dtype), axis=axes, keepdims=keepdim)
-    if order == 1:
-        return jnp.sum(size, axis=axes, keepdims=keepdim)
-    zero = size == 0
-    safe = jnp.where(zero, jnp.ones_like(size), size)
-    powers = jnp.where(zero, jnp.zeros_like(size) if order > 0 else jnp.full_like(size, jnp.inf), safe**order)
-    total = jnp.sum(powers, axis=axes, keepdims=keepdim)
-    nothing = (total == 0) | jnp.isinf(total)
-    inside = jnp.where(nothing, jnp.ones_like(total), total) ** (1 / order)
-    edge = lax.stop_gradient(jnp.where(total == 0, 0.0, total) ** (1 / order))  # its slope is infinite or NaN
-    return jnp.where(nothing, edge, inside)
-
-
 def linalg_vector_norm(
     self: ArrayLike, ord: float = 2, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
-    """(Σ |self| ** ord) ** (1 / ord), or its limits for ord of 0 and ±∞. The derivative of the norm 0 is 0."""
+    """(Σ |self| ** ord) ** (1 / ord), or its limits for ord of 0 and ±∞. The derivative of the norm 0 is 0.
+
+    >>> aten.linalg_vector_norm(jnp.array([3.0, 4.0]))
+    Array(5., dtype=float32)
+    """
     x = jnp.asarray(self)
     x = x if dtype is None else x.astype(dtype)
     axes = axes_of(x, dim)
     if ord == 2:  # without absolute values, whose second derivative at 0 is no number
-        return _root(jnp.sum(_squared(x), axis=axes, keepdims=keepdim))
-    size = _root(_squared(x)) if is_complex(x) else jnp.where(x == 0, jnp.zeros_like(x), jnp.abs(x))
-    return _norm_of(size, float(ord), axes, keepdim)
+        return _root(jnp.sum(squared(x), axis=axes, keepdims=keepdim))
+    size = _root(squared(x)) if is_complex(x) else jnp.where(x == 0, jnp.zeros_like(x), jnp.abs(x))
+    return norm_of(size, float(ord), axes, keepdim)
 
 
 def norm(self: ArrayLike, p: float | None = 2, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Array:
-    """The vector norm, of all entries if no axis is given."""
+    """The vector norm, of all entries if no axis is given.
+
+    >>> aten.norm(jnp.array([[3.0, 4.0]]), 2, 1)
+    Array([5.], dtype=float32)
+    """
     return linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
 
 
@@ -310,12 +335,24 @@ def _log_softmax(self: ArrayLike, dim: int, half_to_float: bool = False) -> Arra
 
 
 def softmax(self: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> Array:
-    """exp(self) / Σ exp(self) along an axis, of self in another dtype if one is given."""
+    """exp(self) / Σ exp(self) along an axis, of self in another dtype if one is given.
+
+    self (*), and the result, too.
+
+    >>> aten.softmax(jnp.array([[0.0, 0.0]]), 1)
+    Array([[0.5, 0.5]], dtype=float32)
+    """
     return _softmax(jnp.asarray(self, dtype), dim)
 
 
 def log_softmax(self: ArrayLike, dim: int, dtype: DTypeLike | None = None) -> Array:
-    """self - log(Σ exp(self)) along an axis, of self in another dtype if one is given."""
+    """self - log(Σ exp(self)) along an axis, of self in another dtype if one is given.
+
+    self (*), and the result, too.
+
+    >>> aten.log_softmax(jnp.array([[0.0, 0.0]]), 1)
+    Array([[-0.6931472, -0.6931472]], dtype=float32)
+    """
     return _log_softmax(jnp.asarray(self, dtype), dim)
 
 

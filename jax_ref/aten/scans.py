@@ -25,7 +25,11 @@ def _accumulated(self: ArrayLike, dtype: Any) -> Array:
 
 
 def cumsum(self: ArrayLike, dim: int, *, dtype: Any = None) -> Array:
-    """The running sum along an axis."""
+    """The running sum along an axis.
+
+    >>> aten.cumsum(jnp.array([1.0, 2.0, 3.0]), 0)
+    Array([1., 3., 6.], dtype=float32)
+    """
     x = _accumulated(self, dtype)
     axis = axis_of(x, dim)
     return jnp.cumsum(x, axis=axis) if x.ndim else x
@@ -97,7 +101,11 @@ def cummin(self: ArrayLike, dim: int) -> tuple[Array, Array]:
 def sort(
     self: ArrayLike, dim: int = -1, descending: bool = False, *, stable: bool | None = None
 ) -> tuple[Array, Array]:
-    """The entries of an axis in order, and their indices; equal ones keep their order."""
+    """The entries of an axis in order, and their indices; equal ones keep their order.
+
+    >>> aten.sort(jnp.array([2.0, 1.0]), 0)[1]
+    Array([1, 0], dtype=int32)
+    """
     x = jnp.asarray(self)
     axis = axis_of(x, dim)
     if x.ndim == 0:
@@ -118,12 +126,18 @@ def msort(self: ArrayLike) -> Array:
 
 
 def topk(self: ArrayLike, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Array, Array]:
-    """The k largest entries of an axis, or smallest, in order, and their indices."""
+    """The k largest entries of an axis, or smallest, in order, and their indices.
+
+    >>> aten.topk(jnp.array([1.0, 3.0, 2.0]), 2)[1]
+    Array([1, 2], dtype=int32)
+    """
     x = jnp.asarray(self)
     values, index = sort(x, dim, descending=largest)
     if x.ndim == 0:
         return values, index
     axis = axis_of(x, dim)
+    if not 0 <= k <= x.shape[axis]:
+        raise ValueError(f"topk: k is {k}, and axis {axis} of an array of shape {x.shape} has {x.shape[axis]} entries")
     return lax.slice_in_dim(values, 0, k, axis=axis), lax.slice_in_dim(index, 0, k, axis=axis)
 
 
@@ -132,6 +146,8 @@ def kthvalue(self: ArrayLike, k: int, dim: int = -1, keepdim: bool = False) -> t
     x = jnp.asarray(self)
     if x.ndim == 0:
         return sort(x, dim)
+    if not 1 <= k <= x.shape[axis_of(x, dim)]:
+        raise ValueError(f"kthvalue: k is {k}; give one of 1 to {x.shape[axis_of(x, dim)]}, the entries of axis {dim}")
     found, index = (lax.slice_in_dim(each, k - 1, k, axis=axis_of(x, dim)) for each in sort(x, dim))
     return (found, index) if keepdim else (jnp.squeeze(found, dim), jnp.squeeze(index, dim))
 

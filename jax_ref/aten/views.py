@@ -13,6 +13,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._axes import axes_of, axis_of
+from jax_ref.aten._checks import expanded, positive
 from jax_ref.aten._promotion import common_dtype
 
 Array = jax.Array
@@ -76,7 +77,7 @@ def expand(self: ArrayLike, size: Sequence[int], *, implicit: bool = False) -> A
     x = jnp.asarray(self)
     lead = len(size) - x.ndim
     shape = tuple(x.shape[i - lead] if n == -1 else n for i, n in enumerate(size))
-    return jnp.broadcast_to(x, shape)
+    return expanded("expand", "self", x, shape)
 
 
 def squeeze(self: ArrayLike, dim: int | Sequence[int] | None = None) -> Array:
@@ -126,6 +127,8 @@ def narrow(self: ArrayLike, dim: int, start: int, length: int) -> Array:
     x = jnp.asarray(self)
     axis = axis_of(x, dim)
     first = start + x.shape[axis] if start < 0 else start
+    if isinstance(first, int) and not 0 <= first <= first + length <= x.shape[axis]:
+        raise ValueError(f"narrow: {length} entries from {start} on are not in axis {axis} of {x.shape}")
     return lax.slice_in_dim(x, first, first + length, axis=axis)
 
 
@@ -153,6 +156,7 @@ def split_with_sizes(self: ArrayLike, split_sizes: Sequence[int], dim: int = 0) 
 def chunk(self: ArrayLike, chunks: int, dim: int = 0) -> tuple[Array, ...]:
     """At most so many parts of an axis, all but the last of equal size."""
     x = jnp.asarray(self)
+    positive("chunk", chunks=chunks)
     return split(x, max(-(-x.shape[axis_of(x, dim)] // chunks), 1), dim)
 
 
@@ -259,6 +263,8 @@ def repeat(self: ArrayLike, repeats: Sequence[int]) -> Array:
 
 def cat(tensors: Sequence[ArrayLike], dim: int = 0) -> Array:
     """Arrays joined along an axis; those of shape (0,) are left out."""
+    if not len(tensors):
+        raise ValueError("cat: there are no arrays")
     dtype = common_dtype(*tensors)
     arrays = [jnp.asarray(x, dtype) for x in tensors]
     kept = [x for x in arrays if x.shape != (0,)]

@@ -74,10 +74,20 @@ def test_refused_in_jax(changes: dict, error: type, message: str) -> None:
         called(jax_ref.dot_product_attention, jnp.asarray, changes)
 
 
-def test_a_traced_scale_is_refused() -> None:
+def test_a_traced_scale_is_one_number() -> None:
     x = jnp.ones((5, 2, 3))
-    with pytest.raises(TypeError, match=r"multiply the query by it instead, with scale=1\.0"):
-        jax.eval_shape(lambda scale: jax_ref.dot_product_attention(x, x, x, scale=scale), 1.0)
+    with pytest.raises(TypeError, match=r"scale must be one floating-point number, got float32 of shape \(2,\)"):
+        jax.eval_shape(lambda scale: jax_ref.dot_product_attention(x, x, x, scale=scale), jnp.ones(2))
+
+
+def test_a_bias_of_more_bits_than_float32_is_refused() -> None:
+    x = jnp.ones((5, 2, 3), "bfloat16")
+    for dtype, said in (
+        ("float16", "bfloat16 or float32, got float16"),
+        ("float64", "bfloat16 or float32, got float64"),
+    ):
+        with pinned(), pytest.raises(TypeError, match=f"bias must have the dtype of query, {said}"):
+            jax_ref.dot_product_attention(x, x, x, jnp.ones((5, 5), dtype))
 
 
 def test_what_is_right_is_not_refused() -> None:

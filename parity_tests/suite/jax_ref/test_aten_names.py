@@ -1,4 +1,4 @@
-"""`jax_ref.aten` by names: every operator flat, overloads by their arguments, typed, and a hint where a name is wrong."""
+"""`jax_ref.aten` by names: every operator flat, overloads by their arguments, typed, and a hint at a wrong name."""
 
 from __future__ import annotations
 

@@ -376,3 +376,55 @@ def test_memory_of_other_derivatives(mode: str) -> None:
         return jax.jit(made).lower(x, x, x).compile().memory_analysis().temp_size_in_bytes
 
     assert of(2048) <= 4.1 * of(512)
+
+
+@pytest.mark.slow
+def test_a_length_that_export_keeps_open() -> None:
+    """One exported program for every batch and length, of the value and of the gradient."""
+    batch, length = jax.export.symbolic_shape("batch, length")
+    spec = jax.ShapeDtypeStruct((batch, length, 4, 8), jnp.float32)
+
+    def value(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        return dot_product_attention(q, k, v, is_causal=True)
+
+    gradient = jax.grad(lambda *x: (value(*x) ** 2).sum(), argnums=(0, 1, 2))
+    for f in (value, gradient):
+        exported = jax.export.export(jax.jit(f))(spec, spec, spec)
+        for size in (5, 7):
+            args = jax.random.normal(jax.random.key(size), (3, 2, size, 4, 8))
+            # Sums of at most 8 terms of about 1, in two programs: each rounds as often as it has terms.
+            for x, y in zip(jax.tree.leaves(exported.call(*args)), jax.tree.leaves(f(*args)), strict=True):
+                np.testing.assert_allclose(x, y, rtol=64 * 2**-23, atol=64 * 2**-23)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("implementation", ["matrix", "blockwise"])
+def test_a_bias_of_float32_is_not_rounded_to_the_query(implementation: str) -> None:
+    """Scores of 0 leave tanh(bias); a bias rounded to bfloat16 would be off by 2**-9."""
+    q, v = jnp.zeros((1, 1, 4), "bfloat16"), jnp.ones((1, 1, 4), "bfloat16")
+    small = 1 + 2**-10
+
+    def slope(bias: jax.Array) -> jax.Array:
+        f = dot_product_attention
+        return jax.grad(lambda b: f(q, q, v, b, implementation=implementation).astype("float32").sum())(bias)
+
+    found = slope(jnp.full((1, 1, 1), small, "float32"))
+    assert found.dtype == jnp.float32
+    # A = tanh(bias) is rounded to bfloat16, by 2**-9 of it, before 1 - A**2, of which it is twice as much.
+    np.testing.assert_allclose(found, 4 * (1 - np.tanh(small) ** 2), rtol=4 * 2**-9 / (1 - np.tanh(small) ** 2))
+    score = _masked.attn_matrix(1.0, q[0], q[0], jnp.full((1, 1), 2.0**-12 + 2.0**-21, "float32"), None)
+    assert float(score[0, 0]) == float(jnp.tanh(jnp.float32(2.0**-12 + 2.0**-21)).astype("bfloat16"))
+
+
+@pytest.mark.slow
+def test_a_traced_scale_has_a_derivative() -> None:
+    with jax.enable_x64(True):
+        x = jax.random.normal(jax.random.key(0), (5, 2, 3))
+
+        def total(scale: float) -> jax.Array:
+            return dot_product_attention(x, x, x, scale=scale).sum()
+
+        value, slope = jax.jit(jax.value_and_grad(total))(0.3)
+        np.testing.assert_allclose(value, total(0.3), rtol=1e-13)
+        h = 2.0**-17  # central: an error of h² times a third derivative of some hundreds
+        np.testing.assert_allclose(slope, (total(0.3 + h) - total(0.3 - h)) / (2 * h), rtol=1e-6)

@@ -38,8 +38,9 @@ def _same(*calls: tuple) -> Callable:
 
 CALLS: dict[str, Callable[[Callable, Callable], list]] = {
     **dict.fromkeys(
-        ["relu", "relu6", "selu", "silu", "mish", "hardswish", "hardsigmoid", "tanh", "sigmoid", "logsigmoid", "softsign", "tanhshrink"], _same((X,))
+        ("relu", "relu6", "selu", "silu", "mish", "hardswish", "hardsigmoid", "tanh", "sigmoid"), _same((X,))
     ),
+    **dict.fromkeys(("logsigmoid", "softsign", "tanhshrink"), _same((X,))),
     **dict.fromkeys(("elu", "celu", "hardshrink", "softshrink", "leaky_relu"), _same((X,), (X, 0.3))),
     "gelu": lambda f, a: [f(a(X)), f(a(X), approximate="tanh")],
     "glu": _same((ROW,), (ROW, 0)),
@@ -84,7 +85,7 @@ CALLS: dict[str, Callable[[Callable, Callable], list]] = {
     "pixel_unshuffle": _same((X, 2)),
     **dict.fromkeys(("channel_shuffle", "native_channel_shuffle"), _same((X, 3))),
     "pad": _same((X, (1, 2)), (X, (1, 2, 0, 1), "reflect"), (X, (1, 1), "constant", 3.0), (X[0], (1, 2), "circular")),
-    "affine_grid": _same((R.standard_normal((2, 2, 3)), [2, 1, 3, 4])),
+    "affine_grid": _same((R.standard_normal((2, 2, 3)), [2, 1, 3, 4], False)),
     "grid_sample": lambda f, a: [f(a(X), a(GRID), align_corners=False), f(a(X), a(GRID), "nearest", "border", True)],
     "cosine_similarity": _same((X, Y), (X, Y, -1)),
     "pairwise_distance": _same((ROW, OTHER), (ROW, OTHER, 1.0)),
@@ -139,7 +140,7 @@ def _pytorch(name: str) -> list[tuple[str, object]]:
     try:
         parameters = [(p.name, p.default) for p in inspect.signature(function).parameters.values()]
     except ValueError:
-        found = re.search(rf"^\s*{name}\((.*)\) -> ", function.__doc__ or "", re.MULTILINE | re.DOTALL)
+        found = re.search(rf"^\s*{name}\((.*?)\) -> ", function.__doc__ or "", re.MULTILINE | re.DOTALL)
         if found is None:
             pytest.skip("PyTorch documents no signature")
         text = re.sub(r"\s+", " ", found[1]).replace(" = ", "=")
