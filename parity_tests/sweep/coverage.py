@@ -29,6 +29,34 @@ MISSING = {  # of the core, with the reason
 }
 
 
+_HOW_TO_CALL = """```python
+import jax
+import jax.numpy as jnp
+from jax_ref import aten
+from jax_ref import functional as F
+
+x = jnp.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]])
+probabilities = aten.softmax(x, 1)
+variances = aten.var(x, 1, correction=0)  # of several overloads the arguments say which one is meant
+gradient = jax.grad(lambda x: F.cross_entropy(x, jnp.array([2, 0]), label_smoothing=0.1))(x)
+```
+
+An operator has the name and the arguments of its schema in PyTorch's native_functions.yaml; `help(aten.softmax)` shows
+them, with shapes and an example for those that are used most, and `aten.OPERATORS["aten::var.correction"]` is one
+overload. Reductions of losses are numbers there; `jax_ref.functional` has the names, arguments and defaults of
+torch.nn.functional, with `reduction="mean"`, for what these operators compute; `dropout` takes a `key`. Both have
+stubs, so that an editor and a type checker know them.
+
+- `aten.scaled_dot_product_attention` is the softmax attention that models have, `F.scaled_dot_product_attention` too.
+  [jax_ref.dot_product_attention](jax_attention.md) has tanh in its place.
+- Products have JAX's precision. On a GPU or TPU it is less than that of float32 by default;
+  `jax.default_matmul_precision("highest")` has all of it, and what judges always sets it.
+- A JAX function cannot raise at an index that is out of range. Those that read (`gather`, `index_select`, `embedding`,
+  `take`, `index`) clamp it; those that write (`scatter`, `index_add`, `index_put`, ...) leave it out; losses of classes
+  (`cross_entropy_loss`, `nll_loss`) are NaN.
+- A call that is wrong otherwise is refused: by the operator, the argument, the axis and the sizes."""
+
+
 def packets() -> set[str]:
     """Return the operators of `jax_ref.aten`, without overloads and without "aten::"."""
     return {name.removeprefix("aten::").partition(".")[0] for name in aten.OPERATORS}
@@ -63,6 +91,8 @@ def as_markdown() -> str:
             "against PyTorch's, JAX's JVP of it against differences, and the VJP against the JVP, by PyTorch's own",
             "samples (OpInfo), and by calls in `parity_tests/sweep/own_calls.py` for",
             f"{len(own_names())} that these do not reach.",
+            "",
+            *_HOW_TO_CALL.splitlines(),
             "",
             "| family | operators | |",
             "|---|---|---|",

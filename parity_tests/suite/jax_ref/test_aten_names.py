@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import assert_type
 
@@ -50,12 +50,6 @@ CALLS: dict[str, tuple[Callable, Callable]] = {
         "flatten": lambda f, x: [f(x), f(x, 1)],
     }.items()
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def in_float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 def test_every_operator_has_its_name():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -125,12 +125,6 @@ CALLS: dict[str, Callable[[Callable, Callable], list]] = {
     "normalize": _same((X,), (X, 1, 2)),
     "dropout": lambda f, a: [f(a(X), training=False), f(a(X), 0.0)],
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def in_float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
 
 
 def _pytorch(name: str) -> list[tuple[str, object]]:
