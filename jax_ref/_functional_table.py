@@ -119,6 +119,10 @@ TABLE: dict[str, Row] = {
 }
 
 
+# With those that are written out in `jax_ref.functional`.
+NAMES = (*TABLE, "dropout", "embedding", "kl_div", "normalize", "softmin", "softsign", "tanhshrink")
+
+
 def signature(row: Row) -> inspect.Signature:
     """Return the parameters of a row, without types."""
     kind, found = inspect.Parameter.POSITIONAL_OR_KEYWORD, []

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from jax_ref import aten
-from jax_ref._functional_table import MODES, REDUCTIONS, TABLE, Row, parameter_of, signature
+from jax_ref._functional_table import MODES, NAMES, REDUCTIONS, TABLE, Row, parameter_of, signature
 from jax_ref.aten._arrays import Ints
 from jax_ref.aten._registry import similar
 
@@ -122,17 +122,14 @@ def tanhshrink(input: ArrayLike) -> jax.Array:
     return aten.sub(input, aten.tanh(input))
 
 
-_NAMES = (*TABLE, "dropout", "embedding", "kl_div", "normalize", "softmin", "softsign", "tanhshrink")
-
-
 def __dir__() -> list[str]:
-    return sorted(_NAMES)
+    return sorted(NAMES)
 
 
 def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(f"module 'jax_ref.functional' has no attribute {name!r}", name=name)
-    message = f"jax_ref.functional has no {name!r}; {similar(name, _NAMES)}"
+    message = f"jax_ref.functional has no {name!r}; {similar(name, NAMES)}"
     if hasattr(aten, name):
         message += f"the operator is jax_ref.aten.{name}; "
     raise AttributeError(f"{message}dir(jax_ref.functional) has all names", name=name)

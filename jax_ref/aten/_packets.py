@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import numbers
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jax_ref._functional_table import NAMES
 from jax_ref.aten._registry import similar
 
 Function = Callable[..., Any]
@@ -104,13 +104,6 @@ def missing(name: str, operators: Iterable[str]) -> AttributeError:
     message = f"jax_ref.aten has no operator {name!r}; "
     if name.endswith("_") and name.rstrip("_") in names:
         return AttributeError(f"{message}a JAX array is not written to: x = aten.{name.rstrip('_')}(x, ...)", name=name)
-    if name in _of_functional():
+    if name in NAMES:
         message += f"torch.nn.functional's is jax_ref.functional.{name}; "
     return AttributeError(f"{message}{similar(name, names)}dir(jax_ref.aten) has the names of all", name=name)
-
-
-@functools.cache
-def _of_functional() -> frozenset[str]:
-    from jax_ref import functional
-
-    return frozenset(name for name in dir(functional) if not name.startswith("_"))
