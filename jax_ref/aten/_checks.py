@@ -72,16 +72,20 @@ def together(arrays: Iterable[Array]) -> list[Array]:
         ) from None
 
 
-def integers(name: str, argument: str, x: ArrayLike, booleans: bool = False) -> Array:
+def exceeds(size: int, most: int) -> bool:
+    """True if a size is known to be larger than another one: neither is a symbolic size of `jax.export`."""
+    return isinstance(size, int) and isinstance(most, int) and size > most
+
+
+def integers(name: str, argument: str, x: ArrayLike) -> Array:
     """Return an argument that must be of integers.
 
     Raises:
         TypeError: it is not.
     """
     found = jnp.asarray(x)
-    if found.size and not (jnp.issubdtype(found.dtype, jnp.integer) or (booleans and found.dtype == jnp.bool_)):
-        kinds = "integers or booleans" if booleans else "integers"
-        raise TypeError(f"{name}: {argument} must be of {kinds}, got {found.dtype}; convert it with astype(int)")
+    if not jnp.issubdtype(found.dtype, jnp.integer) and found.size:
+        raise TypeError(f"{name}: {argument} must be of integers, got {found.dtype}; convert it with astype(int)")
     return found
 
 
@@ -103,7 +107,7 @@ def positive(name: str, **numbers: int | Sequence[int]) -> None:
         ValueError: one is less.
     """
     for argument, given in numbers.items():
-        if any(n < 1 for n in ((given,) if isinstance(given, int) else given)):
+        if any(exceeds(1, n) for n in ((given,) if isinstance(given, int) else given)):
             raise ValueError(f"{name}: {argument} must be at least 1, got {given}")
 
 

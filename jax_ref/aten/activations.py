@@ -192,7 +192,7 @@ def glu(self: ArrayLike, dim: int = -1) -> Array:
     """
     x = jnp.asarray(self)
     axis = axis_of(x, dim)
-    if x.ndim == 0 or x.shape[axis] % 2:
+    if x.ndim == 0 or (isinstance(x.shape[axis], int) and x.shape[axis] % 2):
         raise ValueError(f"glu: axis {axis} has no two halves in an array of shape {x.shape}")
     a, b = jnp.split(x, 2, axis=axis)
     return a * jax.nn.sigmoid(b)

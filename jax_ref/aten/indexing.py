@@ -11,7 +11,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._axes import axis_of
-from jax_ref.aten._checks import integers, one_of
+from jax_ref.aten._checks import exceeds, integers, one_of
 from jax_ref.aten._promotion import of_one_dtype
 
 Array = jax.Array
@@ -158,7 +158,8 @@ def _scattered(self: ArrayLike, dim: int, index: ArrayLike, src: ArrayLike) -> t
     flat = x.reshape(x.shape or (1,))
     places = places.reshape(places.shape or (1,))
     y = jnp.asarray(src, x.dtype)
-    if places.ndim != flat.ndim or (y.ndim and (y.ndim != flat.ndim or any(map(int.__gt__, places.shape, y.shape)))):
+    fits = y.ndim in (0, flat.ndim) and not any(map(exceeds, places.shape, y.shape))
+    if places.size and not (places.ndim == flat.ndim and fits):
         raise ValueError(
             f"scatter: index and src must have the axes of self, and index no more entries along one than src; got "
             f"self {x.shape}, index {places.shape}, src {y.shape}"

@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 
 from jax_ref.aten._arrays import read_at
 from jax_ref.aten._axes import axis_of
+from jax_ref.aten._checks import exceeds
 from jax_ref.aten._promotion import floating, is_complex
 
 Array = jax.Array
@@ -136,7 +137,7 @@ def topk(self: ArrayLike, k: int, dim: int = -1, largest: bool = True, sorted: b
     if x.ndim == 0:
         return values, index
     axis = axis_of(x, dim)
-    if not 0 <= k <= x.shape[axis]:
+    if exceeds(0, k) or exceeds(k, x.shape[axis]):
         raise ValueError(f"topk: k is {k}, and axis {axis} of an array of shape {x.shape} has {x.shape[axis]} entries")
     return lax.slice_in_dim(values, 0, k, axis=axis), lax.slice_in_dim(index, 0, k, axis=axis)
 
@@ -146,7 +147,7 @@ def kthvalue(self: ArrayLike, k: int, dim: int = -1, keepdim: bool = False) -> t
     x = jnp.asarray(self)
     if x.ndim == 0:
         return sort(x, dim)
-    if not 1 <= k <= x.shape[axis_of(x, dim)]:
+    if exceeds(1, k) or exceeds(k, x.shape[axis_of(x, dim)]):
         raise ValueError(f"kthvalue: k is {k}; give one of 1 to {x.shape[axis_of(x, dim)]}, the entries of axis {dim}")
     found, index = (lax.slice_in_dim(each, k - 1, k, axis=axis_of(x, dim)) for each in sort(x, dim))
     return (found, index) if keepdim else (jnp.squeeze(found, dim), jnp.squeeze(index, dim))

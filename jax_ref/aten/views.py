@@ -13,7 +13,7 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from jax_ref.aten._axes import axes_of, axis_of
-from jax_ref.aten._checks import expanded, positive
+from jax_ref.aten._checks import exceeds, expanded, positive
 from jax_ref.aten._promotion import common_dtype
 
 Array = jax.Array
@@ -127,7 +127,7 @@ def narrow(self: ArrayLike, dim: int, start: int, length: int) -> Array:
     x = jnp.asarray(self)
     axis = axis_of(x, dim)
     first = start + x.shape[axis] if start < 0 else start
-    if isinstance(first, int) and not 0 <= first <= first + length <= x.shape[axis]:
+    if exceeds(0, first) or exceeds(0, length) or exceeds(first + length, x.shape[axis]):
         raise ValueError(f"narrow: {length} entries from {start} on are not in axis {axis} of {x.shape}")
     return lax.slice_in_dim(x, first, first + length, axis=axis)
 
