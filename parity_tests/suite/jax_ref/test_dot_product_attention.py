@@ -391,7 +391,7 @@ def test_a_length_that_export_keeps_open() -> None:
     for f in (value, gradient):
         exported = jax.export.export(jax.jit(f))(spec, spec, spec)
         for size in (5, 7):
-            args = jax.random.normal(jax.random.key(size), (3, 2, size, 4, 8))
+            args = jax.random.normal(jax.random.key(size), (3, 2, size, 4, 8), "float32")
             # Sums of at most 8 terms of about 1, in two programs: each rounds as often as it has terms.
             for x, y in zip(jax.tree.leaves(exported.call(*args)), jax.tree.leaves(f(*args)), strict=True):
                 np.testing.assert_allclose(x, y, rtol=64 * 2**-23, atol=64 * 2**-23)
