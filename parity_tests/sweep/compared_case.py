@@ -12,6 +12,7 @@ import torch
 from jax.extend import core
 
 from parity_tests.harness.candidates.torch_refusals import Refused
+from parity_tests.harness.extended.slopes import Slopes
 from parity_tests.harness.maps import BASES, ORDERS
 from parity_tests.sweep.cases import Arrays, Case, Side
 from parity_tests.sweep.comparison import (
@@ -33,7 +34,6 @@ from parity_tests.sweep.kinks import all_together, has_kink, is_limit
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.point_text import in_short
 from parity_tests.sweep.repro import repro
-from parity_tests.sweep.slopes import Slopes
 from parity_tests.sweep.tallies import Tally, plain
 from parity_tests.sweep.witnesses import Path, exactly, paths, slopes_by, traced
 

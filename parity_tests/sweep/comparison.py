@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from parity_tests.harness.extended.slopes import Slopes
 from parity_tests.sweep.lines import Verdict
-from parity_tests.sweep.slopes import Slopes
 
 HALF_OF_THE_DIGITS = 2.0**-26  # of float64: what agrees in these may differ by rounding that the problem forces
 MOST_OF_THE_DIGITS = 2.0**-40  # what agrees in these has lost no digits

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from parity_tests.harness.extended.slopes import Slopes
 from parity_tests.sweep.cases import Arrays, Case
 from parity_tests.sweep.compared_case import REFUSALS, Comparison
 from parity_tests.sweep.comparison import MOST_OF_THE_DIGITS, SOME_DIGITS, differing, floor_of, is_extreme
@@ -21,7 +22,6 @@ from parity_tests.sweep.compiled_code import Code, Compile, Unit, compiler, desc
 from parity_tests.sweep.jax_own import Own
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.point_text import in_short
-from parity_tests.sweep.slopes import Slopes
 from parity_tests.sweep.tallies import Tally, plain
 
 GENERATED = "code was generated"  # how the reason of a line begins

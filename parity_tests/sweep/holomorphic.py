@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from parity_tests.harness.extended.adaptive import context
+from parity_tests.harness.extended.slopes import Slopes, extended_slopes
 from parity_tests.harness.maps import BASES
 from parity_tests.sweep.cases import Case
 from parity_tests.sweep.comparison import EXTREME, HALF_OF_THE_DIGITS
-from parity_tests.sweep.slopes import Slopes, extended_slopes
 from parity_tests.sweep.witnesses import Path
 
 _STEP_BITS = 160  # of the central difference that a first derivative is

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from parity_tests.harness.extended.slopes import Slopes
 from parity_tests.sweep.cases import Arrays, Case, Side
-from parity_tests.sweep.slopes import Slopes
 from parity_tests.sweep.witnesses import Path, paths, slopes_by
 
 _FACTORS = (-4.0, 4.0)  # of the path's direction, beside normal numbers: so large that it decides which number is first

@@ -1,7 +1,12 @@
-"""The slopes of a differentiated map, which tell which framework is right about one number of its derivative."""
+"""The slopes of a differentiated map, which tell which framework is right about one number of its derivative.
+
+They are differences of the map's values: in hundreds of bits (`harness.extended.slopes`) of a program that can be
+evaluated so, and in float64 of a framework's own values.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +16,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
+from parity_tests.harness.extended.slopes import Slopes, can_be_exact, exact_slopes
 from parity_tests.harness.maps import BASES, ORDERS
+from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.primitives.bound.base import relative
 from parity_tests.sweep.cases import Case, Side
 from parity_tests.sweep.comparison import EXTREME
-from parity_tests.sweep.slopes import Slopes, by_differences, can_be_exact, exact_slopes
+
+_STEPS = tuple(2.0**-k for k in range(4, 34, 2))
+# The extrapolation is (64 q(h) - 20 q(4 h) + q(16 h)) / 45 of quotients q of two values, each of which is at a point
+# and has an error of its own: as an elementary function's, which is relative to the value in the middle.
+_ERROR_OF_DIFFERENCES = 2 * (64 + 20 / 4 + 1 / 16) / 45 * relative(FLOAT64)
 
 Arrays = Sequence[np.ndarray]
 
@@ -91,6 +103,66 @@ def slopes_by(side: Side, case: Case, mode: str, path: Path, witness: str) -> Sl
     if refusals and math.isinf(slopes.error):
         return Slopes(math.nan, math.nan, math.inf, witness)
     return slopes
+
+
+def by_differences(along: Callable[[float], float], size: float, witness: str) -> Slopes:
+    """Return the slopes of a function in float64: Richardson's extrapolation of one-sided differences.
+
+    Of all steps those count at which the extrapolation changes least. Where the function is finite at the point alone,
+    as 0 log y for y < 0 is if 0 times anything is 0, both slopes are infinite.
+
+    Args:
+        along: the function.
+        size: of the argument that it moves; steps are relative to it.
+        witness: see `Slopes`.
+    """
+    middle = along(0.0)
+    if not math.isfinite(middle):
+        return Slopes(math.nan, math.nan, math.inf, witness)
+    if not any(math.isfinite(along(side * size * h)) for h in _STEPS for side in (-1, 1)):
+        return Slopes(math.inf, math.inf, math.inf, witness)
+    behind, first = _one_sided(lambda h: (middle - along(-h)) / h, size, middle)
+    ahead, second = _one_sided(lambda h: (along(h) - middle) / h, size, middle)
+    errors = [e for s, e in ((behind, first), (ahead, second)) if not math.isnan(s)]
+    return Slopes(behind, ahead, max(errors, default=math.inf), witness)
+
+
+def _one_sided(quotient: Callable[[float], float], size: float, middle: float) -> tuple[float, float]:
+    """The limit of a difference quotient as its step vanishes, and the error of it."""
+    with np.errstate(all="ignore"):
+        rows = [(size * h, quotient(size * h)) for h in _STEPS]
+    values = []
+    for (_, a), (_, b), (h, c) in zip(rows, rows[1:], rows[2:], strict=False):
+        # The step falls by 4: one extrapolation takes away what is linear in it, the next what is quadratic
+        values.append((h, (16 * (4 * c - b) / 3 - (4 * b - a) / 3) / 15))
+    best, least = math.nan, math.inf
+    for (_, before), (h, value), (_, after) in zip(values, values[1:], values[2:], strict=False):
+        # By luck one neighbour may agree; the two hardly do
+        error = max(abs(value - before), abs(value - after)) + _ERROR_OF_DIFFERENCES * abs(middle) / h
+        if math.isfinite(value) and error < least:
+            best, least = value, error
+    quotients = [q for _, q in rows if math.isfinite(q)]
+    grows = len(quotients) > 6 and (_grow(quotients[-6:]) or (middle == 0 and _do_not_settle(quotients[-6:])))
+    return (math.inf, math.inf) if grows else (best, least)
+
+
+def _grow(quotients: Sequence[float]) -> bool:
+    """Whether quotients grow without bound: by a factor with each step, or by the same again, as those of t log t."""
+    if all(abs(b) > 1.5 * abs(a) for a, b in itertools.pairwise(quotients)):
+        return True
+    increments = [b - a for a, b in itertools.pairwise(quotients)]
+    return increments[0] != 0 and all(0.9 < d / increments[0] < 1.1 for d in increments)
+
+
+def _do_not_settle(quotients: Sequence[float]) -> bool:
+    """Whether the last steps change quotients as much as the first ones did, as those of t^0.9 or t^(0.9 + i) do.
+
+    Of a function that is 0 at the point, so that what is lost in the difference is no more than its own rounding. As a
+    quotient converges its changes shrink by 4 with each step, or by 2 beside a root.
+    """
+    changes = [abs(b - a) for a, b in itertools.pairwise(quotients)]
+    rounding = 2 * relative(FLOAT64) * max(map(abs, quotients))
+    return max(changes[2:]) > 0.9 * max(changes[:2]) and max(changes[2:]) > rounding
 
 
 def traced(case: Case, function: Callable, mode: str) -> core.ClosedJaxpr | None:

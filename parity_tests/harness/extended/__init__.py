@@ -6,6 +6,7 @@ exact function. Constants of the program are part of the function, as they are i
 
     evaluation  runs a jaxpr in numbers of mpmath, which are kept in NumPy arrays of objects
     adaptive    with as many bits as the result needs: they are doubled until two results agree
+    slopes      the slopes of such a function on both sides of a point, by differences
     problem     how far one rounding of each input moves the exact results: the error that the problem forces
     remembered  of all these evaluations each value of a function once
 

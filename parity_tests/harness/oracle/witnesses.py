@@ -1,4 +1,4 @@
-"""The witnesses of the harness: autodiff, the transpose, the Taylor remainder; and what is known of a choice."""
+"""The witnesses of the harness: autodiff, transpose, Taylor remainder, slopes; and what is known of a choice."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from parity_tests.harness.findings import Comparison, Fact, Finding
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.oracle.oracle import Oracle
+from parity_tests.harness.oracle.slopes import ExtendedSlopes
 from parity_tests.harness.oracle.taylor import TaylorTest, taylor_test
 from parity_tests.harness.oracle.witness import Place, paired, register
 
@@ -133,3 +134,4 @@ register(Transposition())
 register(TaylorRate())
 register(Linearity())
 register(Detachment())
+register(ExtendedSlopes())

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from parity_tests.harness.extended.slopes import Slopes
 from parity_tests.suite.marks import fast
 from parity_tests.suite.sweep.test_judgement import changed, judged, verdicts
 from parity_tests.sweep.cases import Case, Side
 from parity_tests.sweep.comparison import accused_by_both, decided
 from parity_tests.sweep.lines import Verdict
-from parity_tests.sweep.slopes import Slopes, by_differences
+from parity_tests.sweep.witnesses import by_differences
 
 EQUAL = np.array([2.0, 2.0, 2.0, -1.0, 5.0])  # the third is in the middle of three equal ones
 MEDIAN: dict[str, Any] = {"self": EQUAL, "k": 3, "dim": 0, "keepdim": False}

@@ -9,11 +9,11 @@ import mpmath
 import numpy as np
 import pytest
 
+from parity_tests.harness.extended.slopes import Slopes
 from parity_tests.suite.sweep.test_judgement import call_of, changed, judged, verdicts
 from parity_tests.sweep.cases import Case, case_of
 from parity_tests.sweep.holomorphic import FUNCTIONS, holomorphic_slopes
 from parity_tests.sweep.lines import Verdict
-from parity_tests.sweep.slopes import Slopes
 from parity_tests.sweep.witnesses import paths
 from torch_impl.derivatives import lookup
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from parity_tests.harness.extended.slopes import Slopes
 from parity_tests.suite.harness._ops import hypot_by_a_ratio
 from parity_tests.sweep import judgement
 from parity_tests.sweep.cases import Case, Side
@@ -24,7 +25,6 @@ from parity_tests.sweep.formula_side import side_of
 from parity_tests.sweep.judgement import judge_entry
 from parity_tests.sweep.lines import MODES, THIRD_ORDER, Line, Verdict
 from parity_tests.sweep.recorded_calls import RecordedCall, as_numpy, as_torch
-from parity_tests.sweep.slopes import Slopes
 from torch_impl.derivatives import lookup
 
 X = np.array([-1.5, -0.25, 0.5, 2.0])

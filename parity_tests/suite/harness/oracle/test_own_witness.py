@@ -169,4 +169,11 @@ def test_a_name_is_given_once():
         assert list(witnesses()) == [*known, NAME]
         with pytest.raises(ValueError, match=f"a witness named '{NAME}' is registered already, a Differences; give"):
             register(Differences())
-    assert list(witnesses()) == known == ["autodiff", "transposition", "Taylor rate", "linearity", "detachment"]
+    assert (
+        list(witnesses())
+        == known
+        == [
+            *("autodiff", "transposition", "Taylor rate", "linearity", "detachment"),
+            "slope in hundreds of bits",
+        ]
+    )

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from parity_tests.sweep.slopes import Slopes, by_differences, can_be_exact, exact_slopes
+from parity_tests.harness.extended.slopes import Slopes
+from parity_tests.suite.harness.extended.test_slopes import of_bits
+from parity_tests.sweep.witnesses import by_differences
 
 
 @pytest.fixture(autouse=True)
@@ -25,13 +27,6 @@ def of_floats(f: Callable[[float], float], x: float) -> Slopes:
             return float(f(np.float64(x + t)))
 
     return by_differences(along, abs(x) or 1.0, "by hand")
-
-
-def of_bits(f: Callable, x: float) -> Slopes:
-    program = jax.make_jaxpr(lambda x: (f(x),))(jnp.zeros(1))
-    assert can_be_exact(program)
-    one = [np.ones(1)]
-    return exact_slopes(program, [np.array([x])], one, one, abs(x) or 1.0)
 
 
 @pytest.mark.parametrize(
@@ -66,21 +61,10 @@ def test_at_the_end_of_a_domain_one_side_counts_and_an_infinite_slope_is_told(of
     assert of(lambda x: root(x) ** 3, 0.0).ahead == pytest.approx(0.0, abs=1e-3)
 
 
-def test_a_logarithmic_slope_is_no_limit():
-    assert math.isinf(of_bits(lambda x: x * jnp.log(jnp.abs(x) + (x == 0)), 0.0).ahead)
-
-
 @pytest.mark.parametrize("of", [of_floats, of_bits])
 def test_nothing_is_known_where_the_function_is_not_finite(of):
     found = of(lambda x: 1 / x, 0.0)
     assert not found.known
-
-
-def test_a_function_in_pieces_that_fit_to_rounding_has_no_jump():
-    found = of_bits(lambda x: jnp.where(x == 0, 0.5 + 2.0**-52, 0.5 + x), 0.0)
-    assert not found.known
-    assert not math.isinf(found.ahead)
-    assert math.isinf(of_bits(lambda x: jnp.where(x == 0, 0.75, 0.5 + x), 0.0).ahead)
 
 
 def test_hundreds_of_bits_see_what_cancels():
@@ -90,25 +74,11 @@ def test_hundreds_of_bits_see_what_cancels():
     assert abs(of_floats(lambda x: 1 - np.tanh(x) ** 2, 20.0).high - right) > 1e-3 * abs(right)
 
 
-def test_complex_numbers_have_no_extended_precision():
-    assert not can_be_exact(jax.make_jaxpr(jnp.sin)(jnp.zeros(1, complex)))
-
-
 def test_a_slope_that_grows_with_the_logarithm_of_the_step_is_infinite():
     slopes = of_floats(lambda x: x * np.log(abs(x)) if x else 0.0, 0.0)
     assert math.isinf(slopes.ahead)
     assert math.isinf(slopes.behind)
     assert not slopes.known
-
-
-def test_with_many_bits_a_slope_of_0_is_known_up_to_what_the_step_makes():
-    slopes = of_bits(lambda x: x * x * x, 0.0)
-    assert 0 < abs(slopes.ahead) <= slopes.error < 1e-90
-
-
-@pytest.mark.parametrize("x", [1e-300, 1e300])
-def test_a_step_in_a_tiny_number_is_seen_beside_a_value_of_another_size(x):
-    assert of_bits(lambda y: 1e300 + 3 * y, x).high == pytest.approx(3.0, rel=1e-15)
 
 
 @pytest.mark.parametrize("phase", [0.0, 0.3, 1.0])
