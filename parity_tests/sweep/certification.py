@@ -17,12 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from parity_tests.harness.numbers.formats import FORMATS
+from parity_tests.sweep.comparison import HALF, HALF_OF_THE_DIGITS, MOST
 from parity_tests.sweep.invariants import ANY_OF_EQUAL, CONSTANT, INVARIANTS, NOT_COMPARED, SURROGATES
 from parity_tests.sweep.recorded_calls import RecordedCall, results_of_pytorch
 
 Arrays = list[np.ndarray]
-HALF_OF_THE_DIGITS = 2.0**-26  # of float64
-_STEP = 2.0**-10  # of differences: its fourth power is far below the limit
+_STEP = 2.0**-10  # of differences, whose error is its fourth power; no tolerance
 _KINK = 0.75  # a slope that halves with the step is a second derivative; one that stays is a kink
 
 
@@ -149,7 +150,7 @@ def _rounded(value: Any, rng: np.random.Generator) -> Any:
         return [_rounded(each, rng) for each in value]
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fc":
         return value
-    moved = value * (1 + np.finfo(value.dtype).eps * rng.choice([-1, 1], value.shape))
+    moved = value * (1 + 2 * FORMATS[value.dtype.name].u * rng.choice([-1, 1], value.shape))
     return np.asarray(moved, value.dtype)  # what NumPy multiplies without axes is no array any more
 
 
@@ -179,8 +180,9 @@ def _equal(x: np.ndarray, y: np.ndarray, slack: float = 0.0) -> bool:
     elif not np.array_equal(x[~finite], y[~finite], equal_nan=True):
         return False
     scale = np.abs(y[finite]).max(initial=0)
-    limit = 2.0**-10 if x.dtype in (np.float32, np.complex64) else HALF_OF_THE_DIGITS
-    return bool((np.abs(x[finite] - y[finite]) <= limit * (np.abs(y[finite]) + 2.0**-10 * scale) + slack).all())
+    u = FORMATS[x.dtype.name].u
+    room = u**HALF * np.abs(y[finite]) + u**MOST * scale + slack
+    return bool((np.abs(x[finite] - y[finite]) <= room).all())
 
 
 def _largest_difference(x: np.ndarray, y: np.ndarray) -> float:
@@ -256,7 +258,7 @@ def _against_differences(
             scale = np.abs(best) + np.abs(middle[i]) + 1
             smooth = np.isfinite(best) & ((half <= _KINK * bend) | (bend <= HALF_OF_THE_DIGITS * scale))
             error = np.abs(slope - best)
-            allowed = 2 * np.abs(best - narrow) + 2.0**-20 * scale
+            allowed = 2 * np.abs(best - narrow) + HALF_OF_THE_DIGITS * scale
             bad = smooth & ~(error <= allowed)
         if bad.any():
             place = np.unravel_index(np.argmax(np.where(bad, error, 0)), bad.shape)
@@ -275,6 +277,6 @@ def _transposed(tangents: Any, slopes: Any, cotangents: Any, gradients: Any) -> 
             return float(whole.sum()), float(np.abs(whole).sum())
 
     (left, size), (right, other) = inner(cotangents, slopes), inner(gradients, tangents)
-    if not np.isfinite(left) or abs(left - right) <= 2.0**-30 * (size + other + 1):
+    if not np.isfinite(left) or abs(left - right) <= HALF_OF_THE_DIGITS * (size + other):
         return []
     return [Disagreement("VJP", f"is not the JVP's transpose: {right:.9g} where it gives {left:.9g}")]

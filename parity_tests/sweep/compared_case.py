@@ -14,11 +14,13 @@ from jax.extend import core
 from parity_tests.harness.candidates.torch_refusals import Refused
 from parity_tests.harness.extended.slopes import Slopes
 from parity_tests.harness.maps import BASES, ORDERS
+from parity_tests.harness.numbers.formats import COMPLEX128, FLOAT64
 from parity_tests.sweep.cases import Arrays, Case, Side
 from parity_tests.sweep.comparison import (
     HALF_OF_THE_DIGITS,
     MOST_OF_THE_DIGITS,
     accused_by_both,
+    asked,
     decided,
     differing,
     differing_values,
@@ -34,9 +36,12 @@ from parity_tests.sweep.kinks import all_together, has_kink, is_limit
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.point_text import in_short
 from parity_tests.sweep.repro import repro
+from parity_tests.sweep.rounding import explained
 from parity_tests.sweep.tallies import Tally, plain
 from parity_tests.sweep.witnesses import Path, exactly, paths, slopes_by, traced
 
+At = tuple[Arrays, int, tuple[int, ...]]  # the arguments, the number of a result, and a place in it
+Ruling = tuple[Slopes, Verdict, str]
 REFUSALS = (Refused, RuntimeError, NotImplementedError, TypeError, ValueError, IndexError)
 _FIRST_ORDER = ("vjp", "jvp")
 _NOT_THE_SAME = "the slopes of PyTorch's values are not those of JAX's"
@@ -45,8 +50,8 @@ _OF_VALUES = "differences of PyTorch's values and of JAX's"
 _OF_A_SUM = "by the sum of its entries: the function is smooth where all inputs move together"
 _MOST_WITNESSED = 6  # numbers of a result of which witnesses are asked
 _MOST_WITNESSED_ENTRYWISE = 24
-_AWAY = 2.0**-4  # so far along a path the first derivatives are compared
-_ROUNDING = 2.0**-52  # relative: of an input, to the next number
+_AWAY = 2.0**-4  # how far along a path the first derivatives are compared; no tolerance
+_ROUNDING = 2 * FLOAT64.u  # relative: of an input, to the next number
 _UNEQUAL = 2.0**66  # the size of a tangent beside others: their sum and difference keep no digit of these
 
 
@@ -149,7 +154,7 @@ class Comparison:
             most = _MOST_WITNESSED_ENTRYWISE if self.entrywise else _MOST_WITNESSED
             most = 1 if tally.verdict.is_wrong else most  # that somebody is wrong is known already
             differs = self._in_question(mode, arguments, index, p, j, level)
-            places = self._places(p, j, differs & usable, arguments, most)
+            places = asked(p, j, differs & usable, arguments if self.entrywise else (), most)
             of_terms = np.maximum(level, self._terms(mode, arguments, index)) if places else level
             for place in places:
                 tally.found(*self._decided(mode, arguments, index, place, p, j, of_terms))
@@ -205,20 +210,6 @@ class Comparison:
             self.programs[BASES[mode]] = traced(case, case.jax_function(), mode)
         return self.programs[BASES[mode]]
 
-    def _places(
-        self, p: np.ndarray, j: np.ndarray, differs: np.ndarray, arguments: Arrays, most: int
-    ) -> list[tuple[int, ...]]:
-        """The places that are asked about: of ordinary arguments first, and of these those that differ most."""
-        with np.errstate(all="ignore"):
-            off = np.abs(p - j) / np.maximum(np.abs(p), np.abs(j))
-        off = np.where(differs, np.where(np.isfinite(off), off, np.inf), -1.0).ravel()
-        strange = np.zeros(p.shape)
-        for x in arguments if self.entrywise else ():
-            strange += is_extreme(x) + 2 * ~np.isfinite(x)
-        count = min(int(differs.sum()), most)
-        chosen = np.lexsort((-off, np.where(differs.ravel(), strange.ravel(), np.inf)))[:count]
-        return [tuple(int(i) for i in np.unravel_index(k, p.shape)) for k in chosen]
-
     def _decided(
         self,
         mode: str,
@@ -237,15 +228,15 @@ class Comparison:
         else:
             here = place
             largest = max(largest_of(j), float(level))
-        worst, reason, slope = Verdict.AGREES, "", None
-        at = (mode, arguments, index, here, p[place], j[place])
+        worst, reason, slope, at = Verdict.AGREES, "", None, (mode, arguments, index, here, p[place], j[place])
         if not all(np.isfinite(x).all() for x in arguments):
             return Verdict.CONVENTION, "an input is not finite", lambda: self._finding(*at, None)
         parts = [np.real, np.imag] if j.dtype.kind == "c" else [np.real]
         for path, part in zip(paths(case, mode, arguments, index, here), parts, strict=True):
             # A large cotangent, which the path is divided by, multiplies what is differentiated, too
             of_all = max(largest, float(level[place]) * path.scale) if self.entrywise else largest
-            slopes, verdict, why = self._ruling(mode, path, float(part(p[place])), float(part(j[place])), of_all)
+            numbers = float(part(p[place])), float(part(j[place]))
+            slopes, verdict, why = self._ruling(mode, path, numbers, of_all, (arguments, index, here))
             # Of an elementwise operator of one number both slopes were asked
             if verdict.is_wrong and not (self.entrywise and len(self.case.inputs) == 1):
                 verdict, why = self._chosen(verdict, mode, arguments, path, (index, here), (p[place], j[place]))
@@ -253,7 +244,7 @@ class Comparison:
                 verdict, why, slopes = self._of_all_together(mode, path, (p, j), (verdict, why, slopes))
             if verdict.is_wrong and self.entrywise and self._is_of_a_choice(mode, path):
                 verdict, why = Verdict.CONVENTION, "what is differentiated has a kink that a zero hides"
-            numbers = [float(part(y[place])) / path.scale for y in (p, j)]
+            numbers = [number / path.scale for number in numbers]
             if verdict.is_wrong and self.entrywise and self._is_undetermined(mode, path, slopes, numbers):
                 verdict, why = Verdict.LOSES_DIGITS, "a rounding of the inputs moves it as far"
             if verdict.is_wrong and self.entrywise and self._is_of_a_tail(mode, arguments, place, slopes, numbers):
@@ -262,7 +253,6 @@ class Comparison:
                 verdict, why = Verdict.OVERFLOWS, f"{verdict}: {why}" if why else str(verdict)
             if verdict.rank > worst.rank:
                 worst, reason, slope = verdict, why, slopes
-
         if self.own is None and worst in (Verdict.WRONG_IN_JAX, Verdict.WRONG_IN_BOTH):
             reason = _OF_THE_REFERENCE
         return worst, reason, lambda: self._finding(*at, slope)
@@ -309,17 +299,26 @@ class Comparison:
             repro=repro(case, mode, arguments, index, place),
         )
 
-    def _ruling(self, mode: str, path: Path, p: float, j: float, largest: float) -> tuple[Slopes, Verdict, str]:
+    def _ruling(self, mode: str, path: Path, numbers: tuple[float, float], largest: float, at: At) -> Ruling:
         """Return the ruling by extended precision or, where that cannot tell, by the values of both frameworks."""
-        part, is_first = MOST_OF_THE_DIGITS if self.entrywise else HALF_OF_THE_DIGITS, mode in _FIRST_ORDER
-        if (slopes := self._in_hundreds_of_bits(mode, path)) is not None:
-            verdict, reason = decided(p, j, slopes, largest, path.scale, part, is_first)
-            if verdict is not Verdict.UNDECIDED:
-                return slopes, verdict, reason
         case = self._single if self.entrywise else self.case
         side = self._single_side if self.entrywise else self.jax
+
+        def rounding() -> float:
+            function, (arguments, index, place) = self.own or case.jax_function(), at
+            precision = COMPLEX128 if any(x.dtype.kind == "c" for x in arguments) else FLOAT64
+            return float(explained(case, side, function, mode, arguments, index, precision)[place])
+
+        def ruled(slopes: Slopes) -> tuple[Verdict, str]:
+            part = MOST_OF_THE_DIGITS if self.entrywise else HALF_OF_THE_DIGITS
+            return decided(*numbers, slopes, largest, path.scale, part, mode in _FIRST_ORDER, rounding)
+
+        if (slopes := self._in_hundreds_of_bits(mode, path)) is not None:
+            verdict, reason = ruled(slopes)
+            if verdict is not Verdict.UNDECIDED:
+                return slopes, verdict, reason
         found = [slopes_by(which, case, mode, path, _OF_VALUES) for which in (case.in_pytorch, side)]
-        rulings = [decided(p, j, slopes, largest, path.scale, part, is_first) for slopes in found]
+        rulings = [*map(ruled, found)]
         if rulings[0][0] is not rulings[1][0]:  # as on a branch cut on whose sides the frameworks put different zeros
             return found[0], accused_by_both(rulings[0][0], rulings[1][0]), _NOT_THE_SAME
         best = min(zip(found, rulings, strict=True), key=lambda each: each[0].error)
@@ -381,7 +380,8 @@ class Comparison:
             if differing(a, b, HALF_OF_THE_DIGITS, 0.0).any():
                 which, part = paths(self._single, base, moved, index, (0,)), (np.real, np.imag)
                 for along, of in zip(which, part, strict=False):
-                    verdicts.add(self._ruling(base, along, float(of(a[0])), float(of(b[0])), largest_of(b))[1])
+                    numbers, at = (float(of(a[0])), float(of(b[0]))), (moved, index, (0,))
+                    verdicts.add(self._ruling(base, along, numbers, largest_of(b), at)[1])
         return Verdict.CONVENTION in verdicts and verdicts <= {Verdict.CONVENTION, Verdict.AGREES}
 
     @functools.cached_property

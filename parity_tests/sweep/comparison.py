@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from parity_tests.harness.extended.slopes import Slopes
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.sweep.lines import Verdict
 
-HALF_OF_THE_DIGITS = 2.0**-26  # of float64: what agrees in these may differ by rounding that the problem forces
-MOST_OF_THE_DIGITS = 2.0**-40  # what agrees in these has lost no digits
-_ROUNDING = 2.0**-46  # relative: what a few operations may lose
-SOME_DIGITS = 2.0**-18  # relative: what is off by less has lost digits, what is off by more is another number
-EXTREME = 1e100  # beyond which, or below whose inverse, squares overflow or vanish, or almost
-_UNDERFLOWS = 1e-290  # below which intermediate results may have lost digits to underflow
+# The digits that a witness can have if it knows nothing but values in float64, as `witnesses.by_differences` does: a
+# difference over the relative step h is off by u / h for rounding and by h for what is curved, which together are least
+# at the square root of u. Extrapolated twice it is off by u / h + h^3, which is least at h = u^(1/4).
+HALF, MOST = 1 / 2, 3 / 4
+HALF_OF_THE_DIGITS = FLOAT64.u**HALF
+MOST_OF_THE_DIGITS = FLOAT64.u**MOST
+# What the table's words mean: a number with a third of its digits has lost digits, one with fewer is another number.
+DIGITS_OF_A_NUMBER = 1 / 3
+SOME_DIGITS = FLOAT64.u**DIGITS_OF_A_NUMBER
+EXTREME = FLOAT64.largest ** (1 / 3)  # a derivative has a power more than a square, which overflows beyond, or almost
+_UNDERFLOWS = FLOAT64.tiny / FLOAT64.u  # below which what an operation loses to underflow is a rounding or more
 
 
 def differing(
@@ -76,6 +82,28 @@ def is_up_to_the_processor(x: np.ndarray) -> bool:
     return x.dtype.kind == "c" and not np.isfinite(x).all()
 
 
+def asked(
+    found: np.ndarray, other: np.ndarray, differs: np.ndarray, arguments: Sequence[np.ndarray], most: int
+) -> list[tuple[int, ...]]:
+    """Return where witnesses are asked: at ordinary arguments first, and of these where the sides differ most.
+
+    Args:
+        found, other: the numbers of both sides.
+        differs: where they are in question.
+        arguments: of an elementwise map, which say whether a place is ordinary.
+        most: how many places are asked about at most.
+    """
+    with np.errstate(all="ignore"):
+        off = np.abs(found - other) / np.maximum(np.abs(found), np.abs(other))
+    off = np.where(differs, np.where(np.isfinite(off), off, np.inf), -1.0).ravel()
+    strange = np.zeros(found.shape)
+    for x in arguments:
+        strange += is_extreme(x) + 2 * ~np.isfinite(x)
+    count = min(int(differs.sum()), most)
+    chosen = np.lexsort((-off, np.where(differs.ravel(), strange.ravel(), np.inf)))[:count]
+    return [tuple(int(i) for i in np.unravel_index(k, found.shape)) for k in chosen]
+
+
 def decided(
     pytorch: float,
     jax: float,
@@ -84,6 +112,7 @@ def decided(
     scale: float = 1.0,
     of_largest: float = MOST_OF_THE_DIGITS,
     is_first: bool = False,
+    rounding: Callable[[], float] = lambda: 0.0,
 ) -> tuple[Verdict, str]:
     """Return who is right about a number, and the reason in words.
 
@@ -94,6 +123,7 @@ def decided(
         scale: by which the slopes have to be multiplied.
         of_largest: the part of `largest`; what is off by less has lost digits, what is off by more is another number.
         is_first: it is a first derivative, of which PyTorch documents that at a kink it is a subgradient, not NaN.
+        rounding: the error that rounding explains where larger numbers cancel, see `rounding.explained`.
     """
     both_undefined = math.isnan(pytorch) and math.isnan(jax)
     if any(map(math.isinf, (slopes.behind, slopes.ahead))):
@@ -109,8 +139,9 @@ def decided(
     pytorch, jax, largest = pytorch / scale, jax / scale, largest / scale
     room = 2 * slopes.error + HALF_OF_THE_DIGITS * size + _UNDERFLOWS
     off = [_off(pytorch, slopes, not is_first), _off(jax, slopes, True)]
-    if size <= MOST_OF_THE_DIGITS * largest and all(d <= _ROUNDING * largest for d in off):
-        return Verdict.AGREES, ""  # a difference of larger numbers that cancels
+    cancels = MOST_OF_THE_DIGITS * largest
+    if size <= cancels and all(d <= cancels for d in off) and all(d <= rounding() / scale for d in off):
+        return Verdict.AGREES, ""  # a difference of larger numbers
     if all(d <= room for d in off):
         if not slopes.smooth:
             return Verdict.CONVENTION, "the function has a kink there"
@@ -147,7 +178,9 @@ def is_below_rounding(
     if not slopes.known or not slope or not scale:
         return False
     rate = max(abs(slopes.low), abs(slopes.high)) / scale / slope
-    return all(abs(number - slopes.high) <= 2.0**-52 * abs(value) * scale * min(rate, 1.0) ** 2 for number in numbers)
+    return all(
+        abs(number - slopes.high) <= 2 * FLOAT64.u * abs(value) * scale * min(rate, 1.0) ** 2 for number in numbers
+    )
 
 
 def _off(value: float, slopes: Slopes, may_be_undefined: bool) -> float:

@@ -25,7 +25,7 @@ from parity_tests.sweep.tallies import Tally
 
 NONE = "its backward calls no operator that PyTorch decomposes"
 _NEARBY = 4  # points at which both are asked where they differ
-_STEP = 2.0**-20  # relative: how far these are
+_STEP = 2.0**-20  # relative: how far these are; no tolerance
 _REFUSALS = (*REFUSALS, AssertionError)
 
 Table = Mapping[Any, Callable[..., Any]]

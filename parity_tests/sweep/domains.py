@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.sweep.recorded_calls import RecordedCall
 
 _HERMITIAN = {"cholesky": "self", "linalg_cholesky_ex": "self", "_linalg_eigh": "A"}
@@ -24,8 +25,7 @@ _TRIANGULAR = {"linalg_solve_triangular": "self", "triangular_solve": "A"}
 _STRICTLY_LOWER = {"linalg_householder_product": "input", "ormqr": "self"}
 
 _LU = {"linalg_lu": 2, "linalg_lu_factor_ex": 0}  # of the result that has U
-_DEPENDENT = 2.0**-40  # relative: a pivot that is rounding
-_LEAST_SPREAD = 1e-12  # of p (1 - p), by which PyTorch divides
+_LEAST_SPREAD = 1e-12  # of p (1 - p), by which PyTorch divides: its own EPSILON, in ATen's Loss.cpp; no tolerance
 
 Projection = Callable[[Any], Any]
 
@@ -65,7 +65,9 @@ def has_derivative(call: RecordedCall) -> bool:
     if packet in _LU:
         U = call.results[_LU[packet]]
         pivots = np.abs(np.diagonal(U, axis1=-2, axis2=-1))
-        return bool((pivots > _DEPENDENT * np.abs(U).max(initial=0)).all())
+        # Each pivot is off by n roundings of n products, of factors of L, none larger than 1, and of U
+        n = U.shape[-1]
+        return bool((pivots > n * FLOAT64.gamma(n) * np.abs(U).max(initial=0)).all())
     if packet == "binary_cross_entropy":
         p = call.arguments["self"]
         return bool((p * (1 - p) > _LEAST_SPREAD).all())

@@ -14,14 +14,14 @@ import numpy as np
 
 from parity_tests.harness.extended.slopes import Slopes
 from parity_tests.sweep.cases import Arrays, Case, Side
+from parity_tests.sweep.comparison import SOME_DIGITS
 from parity_tests.sweep.witnesses import Path, paths, slopes_by
 
 _FACTORS = (-4.0, 4.0)  # of the path's direction, beside normal numbers: so large that it decides which number is first
 _OTHERS = 4  # directions for each factor: in one, the same of three equal numbers may be in the middle by chance
 _STARTS = 64  # points nearby: of five equal numbers each is the median at many of them
 _CONFIRMED = 2  # of these points, those at which slopes are asked
-_NEAR = 2.0**-12  # relative: how far these points are
-_PART = 2.0**-16  # of the largest slope: what a slope of a sum may be off the sum of slopes
+_NEAR = 2.0**-12  # relative: how far these points are; no tolerance
 
 
 def has_kink(side: Side, case: Case, mode: str, path: Path) -> bool:
@@ -93,13 +93,13 @@ def _is_right(
         # Steps that stay on this side of the kink
         slopes = slopes_by(values, case, mode, dataclasses.replace(path, size=_NEAR * path.size), "")
         off = abs(slopes.high - float(part(number)) / path.scale)
-        if not slopes.known or off > 8 * slopes.error + _PART * abs(slopes.high):
+        if not slopes.known or off > 8 * slopes.error + SOME_DIGITS * abs(slopes.high):
             return False
     return True
 
 
 def _lies_between(found: np.ndarray, number: float) -> bool:
-    room = _PART * float(np.abs(found).max(initial=0))
+    room = SOME_DIGITS * float(np.abs(found).max(initial=0))
     return bool(found.size and found.min() - room <= number <= found.max() + room)
 
 
@@ -111,4 +111,4 @@ def _is_another(both: Slopes, two: Slopes, one: Slopes, factor: float) -> bool:
     if not all(map(math.isfinite, found)):
         return False
     error = both.error + two.error + abs(factor) * one.error
-    return abs(both.ahead - two.ahead - third) > 8 * error + _PART * max(map(abs, found))
+    return abs(both.ahead - two.ahead - third) > 8 * error + SOME_DIGITS * max(map(abs, found))

@@ -18,30 +18,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import torch
 
 from parity_tests.harness.numbers.formats import FORMATS, Precision
-from parity_tests.harness.primitives.missing import NoRule, NotFloat64
-from parity_tests.harness.rounding.analysis import bounded
+from parity_tests.harness.trial.digits import TIMES
 from parity_tests.sweep.cases import Arrays, Case, Side, case_of
 from parity_tests.sweep.compared_case import REFUSALS, shortened
-from parity_tests.sweep.comparison import HALF_OF_THE_DIGITS, differing
+from parity_tests.sweep.comparison import DIGITS_OF_A_NUMBER, HALF_OF_THE_DIGITS, differing
 from parity_tests.sweep.elementwise import results_of
 from parity_tests.sweep.lines import Finding, Verdict
 from parity_tests.sweep.point_text import in_short
 from parity_tests.sweep.random_rounding import RandomRounding
 from parity_tests.sweep.recorded_calls import as_torch
+from parity_tests.sweep.rounding import DRAWS, ROOM, explained
 from parity_tests.sweep.tallies import Tally, plain
 
-# The largest of so many draws is exceeded by a quarter of another one with the chance 2^-16 at most if that is as
-# likely to be on either side of a half of it, and real rounding moves a number by a half of what is drawn.
-_DRAWS = 16
-_ROOM = 4
-_FEW = 8  # roundings of a result that need no explanation
-_RIGHT_DIGITS = 1 / 3  # of those of the format; what has fewer is another number, as in float64
 _WITNESS = "both frameworks in float64"
 
 InFormat = Callable[[Case, torch.dtype], Callable[..., tuple[torch.Tensor, ...]]]
@@ -122,7 +114,7 @@ class LowPrecision:
                 tally.refused("the frameworks differ in float64, or the format does not hold the numbers")
                 continue
             tally.compared(self.case.call, bool((p != 0).any()))
-            few = _FEW * self.format.u * np.abs(j) + self.format.tiny
+            few = TIMES * (self.format.u * np.abs(j) + self.format.tiny)
             with np.errstate(invalid="ignore"):
                 off = np.abs(p - j)
             if (fits & ~(off <= few)).any():
@@ -148,8 +140,8 @@ class LowPrecision:
         level: float,
     ) -> None:
         p, j = numbers
-        problem = few + self._of_the_problem(mode, arguments, index, j)
-        formula = problem + _ROOM * self._of_the_formula(mode, arguments, index, j)
+        problem = few + explained(self.case, self.jax, self.function, mode, arguments, index, self.format)
+        formula = problem + ROOM * self._of_the_formula(mode, arguments, index, j)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             off = np.where(np.isfinite(p), np.abs(p - j), np.inf)
             bad = fits & ~(off <= problem)
@@ -157,7 +149,7 @@ class LowPrecision:
                 return
             size = np.abs(j) if self.case.entrywise else np.full(j.shape, level)
             digits = np.where(off > 0, -np.log2(off / size), math.inf)
-            right = digits >= _RIGHT_DIGITS * -math.log2(self.format.u)
+            right = digits >= DIGITS_OF_A_NUMBER * -math.log2(self.format.u)
             excess = np.where(np.isfinite(off) | ~np.isfinite(formula), off / (formula + few), np.inf)
         wrong = bad & ~(off <= formula) & ~right & ~np.isnan(formula)
         most = int(np.argmax(np.where(wrong if wrong.any() else bad, excess, -1)))
@@ -179,27 +171,10 @@ class LowPrecision:
         why = "its formula rounds so" if by_formula else "more than its formula explains"
         return f"PyTorch has {have} of {whole} digits: {why}"
 
-    def _of_the_problem(self, mode: str, arguments: Arrays, index: int, right: np.ndarray) -> np.ndarray:
-        """Return the error the problem explains, by entry: `_ROOM` times the reference's movement, or its bound."""
-        rng, moved = np.random.default_rng(0), np.zeros(right.shape)
-        for _ in range(_DRAWS):
-            near = [x * (1 + 2 * self.format.u * rng.uniform(-1, 1, x.shape)) for x in arguments]
-            moved = np.fmax(moved, np.abs(self.jax(mode, near)[index] - right))
-        return np.maximum(_ROOM * moved, self._bound(mode, arguments, index))
-
-    def _bound(self, mode: str, arguments: Arrays, index: int) -> np.ndarray | float:
-        """The bound of the rounding errors of the reference's program; 0 where it has none."""
-        try:
-            program = jax.make_jaxpr(self.case.program(self.function, mode))(*map(jnp.asarray, arguments))
-            _, bound = bounded(program, *arguments, precision=self.format)[index]
-        except (NoRule, NotFloat64):
-            return 0.0
-        return np.where(np.isfinite(bound), bound, 0.0)
-
     def _of_the_formula(self, mode: str, arguments: Arrays, index: int, right: np.ndarray) -> np.ndarray:
         """Return how far PyTorch's derivative moves if its operations round at random; NaN if it is not finite."""
         moved = np.zeros(right.shape)
-        for seed in range(_DRAWS):
+        for seed in range(DRAWS):
             with RandomRounding(self.dtype, self.format.u, seed):
                 found = self.case.in_pytorch(mode, arguments)[index]
             moved = np.maximum(moved, np.where(np.isfinite(found), np.abs(found - right), np.nan))

@@ -17,6 +17,8 @@ import jax
 import numpy as np
 import torch
 
+from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.primitives.bound.base import relative
 from parity_tests.sweep.calls import all_calls_of, calls_of
 from parity_tests.sweep.cases import Arrays, Case, NoReference, Side, case_of
 from parity_tests.sweep.compared_case import REFUSALS, Comparison, shortened
@@ -38,7 +40,6 @@ SURVIVES = "changes a value"  # a place where the sweep looks
 SURVIVES_ELSEWHERE = "changes a value where the sweep does not look"
 _SMALL = "by less than may be rounding, or where PyTorch's formula is not JAX's as it stands"
 _CONVICTIONS = (Verdict.WRONG_IN_PYTORCH, Verdict.WRONG_IN_BOTH)
-_ROUNDING = 2.0**-46  # of the largest number: what the same in another order of operations may be off
 
 
 def judge_mutants(operator: str, modes: Sequence[str], dtypes: Sequence[str]) -> list[Line]:
@@ -141,7 +142,7 @@ class _Place:
         except REFUSALS:
             return STOPS
         pairs = zip(found, right, strict=True)
-        changes = any(differing(a, b, MOST_OF_THE_DIGITS, _ROUNDING).any() for a, b in pairs)
+        changes = any(differing(a, b, MOST_OF_THE_DIGITS, relative(FLOAT64)).any() for a, b in pairs)
         return SURVIVES if changes else CHANGES_NOTHING
 
 

@@ -27,6 +27,7 @@ _STEPS = tuple(2.0**-k for k in range(4, 34, 2))
 # The extrapolation is (64 q(h) - 20 q(4 h) + q(16 h)) / 45 of quotients q of two values, each of which is at a point
 # and has an error of its own: as an elementary function's, which is relative to the value in the middle.
 _ERROR_OF_DIFFERENCES = 2 * (64 + 20 / 4 + 1 / 16) / 45 * relative(FLOAT64)
+_AS_BEFORE = 0.9  # of the last change: one that is as large; where quotients converge it is a half at most
 
 Arrays = Sequence[np.ndarray]
 
@@ -151,7 +152,7 @@ def _grow(quotients: Sequence[float]) -> bool:
     if all(abs(b) > 1.5 * abs(a) for a, b in itertools.pairwise(quotients)):
         return True
     increments = [b - a for a, b in itertools.pairwise(quotients)]
-    return increments[0] != 0 and all(0.9 < d / increments[0] < 1.1 for d in increments)
+    return increments[0] != 0 and all(_AS_BEFORE < d / increments[0] < 1 / _AS_BEFORE for d in increments)
 
 
 def _do_not_settle(quotients: Sequence[float]) -> bool:
@@ -162,7 +163,7 @@ def _do_not_settle(quotients: Sequence[float]) -> bool:
     """
     changes = [abs(b - a) for a, b in itertools.pairwise(quotients)]
     rounding = 2 * relative(FLOAT64) * max(map(abs, quotients))
-    return max(changes[2:]) > 0.9 * max(changes[:2]) and max(changes[2:]) > rounding
+    return max(changes[2:]) > _AS_BEFORE * max(changes[:2]) and max(changes[2:]) > rounding
 
 
 def traced(case: Case, function: Callable, mode: str) -> core.ClosedJaxpr | None:
