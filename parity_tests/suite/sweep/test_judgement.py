@@ -358,4 +358,10 @@ UNKNOWN = Slopes(math.nan, math.nan, math.inf, "")
     ],
 )
 def test_what_the_slopes_decide(pytorch, jax, slopes, verdict):
-    assert decided(pytorch, jax, slopes, 1.0)[0] is verdict
+    assert decided(pytorch, jax, slopes, 1.0, rounding=lambda: 2.0**-52)[0] is verdict
+
+
+def test_what_is_left_where_numbers_cancel_is_as_much_as_rounding_explains():
+    for explained, verdict in ((2.0**-52, Verdict.AGREES), (0.0, Verdict.LOSES_DIGITS)):
+        assert decided(1e-17, 0.0, ZERO, 1.0, rounding=lambda room=explained: room)[0] is verdict
+    assert decided(1e-9, 0.0, ZERO, 1.0, rounding=lambda: 1.0)[0] is Verdict.WRONG_IN_PYTORCH  # a bound of everything
