@@ -177,4 +177,4 @@ def traced(case: Case, function: Callable, mode: str) -> core.ClosedJaxpr | None
 
 def exactly(program: core.ClosedJaxpr, path: Path) -> Slopes:
     """Return the slopes of a program's map with hundreds of bits."""
-    return exact_slopes(program, list(path.arguments), list(path.direction), list(path.weights), path.size)
+    return exact_slopes(program, path.arguments, path.direction, path.weights, path.size)

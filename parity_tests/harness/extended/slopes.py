@@ -77,9 +77,9 @@ def can_be_exact(program: core.ClosedJaxpr) -> bool:
 
 def exact_slopes(
     program: core.ClosedJaxpr,
-    arguments: list[np.ndarray],
-    direction: list[np.ndarray],
-    weights: list[np.ndarray],
+    arguments: Sequence[np.ndarray],
+    direction: Sequence[np.ndarray],
+    weights: Sequence[np.ndarray],
     size: float,
 ) -> Slopes:
     """Return the slopes of ⟨weights, program(arguments + t direction)⟩, with hundreds of bits.

@@ -53,7 +53,7 @@ class ExtendedSlopes:
             return
         said, error = paired(place.weights, place.results)
         right = float(np.clip(said, slopes.low, slopes.high))
-        yield Comparison(f"slope of {base}", *map(np.atleast_1d, (said, right, error + slopes.error)))
+        yield Comparison(f"slope of {base}", np.array([said]), np.array([right]), np.array([error + slopes.error]))
 
 
 def _declares(program: core.ClosedJaxpr) -> bool:
