@@ -254,19 +254,13 @@ class Oracle:
         """Return whether an explicit formula takes part in a map, so that autodiff is a second witness."""
         return name != "forward" and (self.explicit(name) is not None or self.has_formula(BASES[name]))
 
-    def autodiff(self, name: str) -> Callable:
-        """Return a map by JAX autodiff of the plain primal, or of its surrogate gradient, on flat arguments."""
-        if self.is_surrogate(name):
-            return self._surrogate(name)
-        return self.primal if name == "forward" else self._differentiated(name, self.autodiff(BASES[name]))
-
-    def formula(self, name: str) -> Callable:
-        """Return the map that judges: the explicit formula, or else autodiff of the formula of one order less."""
+    def formula(self, name: str, by_autodiff: bool = False) -> Callable:
+        """Return a map on flat arguments: the explicit formula, or else, or `by_autodiff`, JAX's of the base map."""
         if name == "forward":
             return self.primal
         if self.is_surrogate(name):
             return self._surrogate(name)
-        return self.explicit(name) or self._differentiated(name, self.formula(BASES[name]))
+        return (None if by_autodiff else self.explicit(name)) or self._differentiated(name, by_autodiff)
 
     def _surrogate(self, name: str) -> Callable:
         """Return the spec's surrogate gradient, or its transpose, which is the corresponding JVP."""
@@ -279,16 +273,18 @@ class Oracle:
 
         return formula if name == "vjp" else transposed(formula, len(self.inputs), outputs_at)
 
-    def _differentiated(self, name: str, base: Callable) -> Callable:
-        """Return the outermost VJP or JVP of a map, by JAX; `base` is the map of one order less."""
-        count, base_results = self.map(name).base, self.map(BASES[name]).results
+    def _differentiated(self, name: str, by_autodiff: bool) -> Callable:
+        """Return the outermost VJP or JVP of a map, by JAX from the program of the map of one order less."""
+        count, base = self.map(name).base, BASES[name]
 
         def dense(*args):
+            if self.is_complex and base != "forward":  # its program is in PyTorch's convention
+                results = self.formula(base, by_autodiff)(*args)
+            else:
+                results = self.traced(base, args, by_autodiff and self.has_formula(base)).run(args)
             shapes = self.shapes(tuple(x.shape for x in args[: len(self.inputs)]))
-            results = zip(base(*args), base_results, strict=True)
-            return tuple(
-                jnp.zeros(shapes[slot.like], self.dtypes[slot.like]) if y is None else y for y, slot in results
-            )
+            pairs = zip(results, self.map(base).results, strict=True)
+            return tuple(jnp.zeros(shapes[slot.like], self.dtypes[slot.like]) if y is None else y for y, slot in pairs)
 
         return vjp_of(dense, count) if ORDERS[name][-1] == "vjp" else jvp_of(dense, count)
 
@@ -362,11 +358,12 @@ class Oracle:
         return dict(zip(self.outputs, self.values("forward", args[: len(self.inputs)]), strict=True))
 
     def traced(self, name: str, args: Arrays, by_autodiff: bool) -> Program:
-        """A map's program for arguments such as these, of which the values do not matter."""
-        return self.programs.get(Request.of(name, args, by_autodiff), lambda: self._trace(name, args, by_autodiff))
+        """A map's program for arguments such as these, of which the values do not matter; they may be tracers."""
+        request = Request.of(name, args, by_autodiff)
+        return self.programs.get(request, lambda: self._trace(name, request.example(), by_autodiff))
 
     def _trace(self, name: str, args: Arrays, by_autodiff: bool) -> Program:
-        f = self._conjugating(name, self.autodiff(name) if by_autodiff else self.formula(name))
+        f = self._conjugating(name, self.formula(name, by_autodiff))
         zero: list[bool] = []
 
         def f_of_present(*arrays):

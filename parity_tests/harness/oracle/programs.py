@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.extend import core
@@ -27,7 +27,7 @@ class Request(NamedTuple):
     @classmethod
     def of(cls, name: str, args: Sequence[np.ndarray | None], by_autodiff: bool) -> Request:
         """The request of a map at arguments such as these."""
-        return cls(name, by_autodiff, tuple(None if x is None else (np.shape(x), np.result_type(x)) for x in args))
+        return cls(name, by_autodiff, tuple(None if x is None else (np.shape(x), np.dtype(x.dtype)) for x in args))
 
     def example(self) -> list[np.ndarray | None]:
         """Arguments of these shapes and dtypes, which take no memory."""
@@ -39,6 +39,11 @@ class Program(NamedTuple):
 
     closed: core.ClosedJaxpr
     zero: list[bool]
+
+    def run(self, args: Sequence[Any]) -> list:
+        """Return all results by JAX, None for those that are absent; `args` has None for the absent arguments."""
+        nonzero = iter(core.jaxpr_as_fun(self.closed)(*(x for x in args if x is not None)))
+        return [None if absent else next(nonzero) for absent in self.zero]
 
     def digest(self) -> str:
         """The same for programs that compute the same, constants included.
