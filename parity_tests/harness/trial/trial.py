@@ -38,6 +38,11 @@ class Trial:
     device: str
     elsewhere: Callable[[Sample], Trial] | None = None
 
+    @functools.cached_property
+    def _arguments(self) -> dict[tuple[str, int], list[np.ndarray]]:
+        """The arguments that were asked for, by the map and the example; a check asks again for each of its calls."""
+        return {}
+
     @property
     def primals(self) -> list[np.ndarray]:
         """The operator's inputs: float64 (or complex128) arrays, exact in the format."""
@@ -65,8 +70,11 @@ class Trial:
         return replace(self, candidate=candidate, precision=precision)
 
     def arguments(self, name: str, example: int = 0) -> list[np.ndarray]:
-        """Arguments for a map: the primals, then random tangents and cotangents; exact in the format."""
-        return [self.precision.rounded(x) for x in self.oracle.arguments(name, self.sample, example)]
+        """Read-only arguments for a map: the primals, then random tangents and cotangents; exact in the format."""
+        if (name, example) not in self._arguments:
+            drawn = self.oracle.arguments(name, self.sample, example)
+            self._arguments[name, example] = [_read_only(self.precision.rounded(x)) for x in drawn]
+        return [*self._arguments[name, example]]
 
     def truth(self, name: str, args: Arrays) -> list[Truth]:
         """The oracle's results of a map, with their bounds; none of a derivative where there is no value."""
@@ -175,3 +183,8 @@ class Trial:
         bound = self.oracle.compared_errors(name, truth.like, bound, oracle)
         values, oracle = (self.oracle.compared(name, truth.like, x) for x in (values, oracle))
         yield Comparison(truth.label, values, oracle, bound, circumstance, linearized=truth.linearized)
+
+
+def _read_only(x: np.ndarray) -> np.ndarray:
+    x.flags.writeable = False
+    return x
