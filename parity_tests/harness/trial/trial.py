@@ -141,7 +141,7 @@ class Trial:
         """
 
         def judge(oracle: Oracle) -> list[Finding]:
-            trial = replace(self, oracle=oracle)
+            trial = self if oracle is self.oracle else replace(self, oracle=oracle)
             findings = [
                 replace(f, call=(name, args), bound=f.bound + room) if isinstance(f, Comparison) else f
                 for f in trial.compare_with(trial.truth(name, args), name, results, circumstance)
