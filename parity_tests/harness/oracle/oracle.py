@@ -150,7 +150,7 @@ class Oracle:
         if input_shapes not in self._returned:
             name = self.spec.name
             try:
-                outputs = jax.eval_shape(self.every_output, *self._zeros(input_shapes))
+                outputs = [jax.ShapeDtypeStruct(y.shape, y.dtype) for y in self._of_primal(input_shapes).out_avals]
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # sys.exit(), too
@@ -167,7 +167,7 @@ class Oracle:
                 raise OracleError(f"{name}: primal returns nothing; it must return an array or a tuple of arrays")
             if not any(self.returns.differentiable):
                 raise OracleError(f"{name}: primal returns integers only, which have no derivative")
-            self._returned[input_shapes] = outputs
+            self._returned[input_shapes] = tuple(outputs)
         return self._returned[input_shapes]
 
     def shapes(self, input_shapes: tuple[tuple[int, ...], ...]) -> dict[str, tuple[int, ...]]:
@@ -177,8 +177,11 @@ class Oracle:
         return dict(zip(names, shapes, strict=True))
 
     def primal(self, *args: jax.Array) -> tuple[jax.Array, ...]:
-        """Run the plain primal, and return a tuple of the outputs that are differentiable."""
-        return self.returns.real(self.every_output(*args))
+        """Run the plain primal's program, and return a tuple of the outputs that are differentiable."""
+        return self.returns.real(core.jaxpr_as_fun(self._of_primal(tuple(x.shape for x in args)))(*args))
+
+    def _of_primal(self, shapes: tuple[tuple[int, ...], ...]) -> core.ClosedJaxpr:
+        return self.programs.primal(shapes, lambda: jax.make_jaxpr(self.every_output)(*self._zeros(shapes)))
 
     def every_output(self, *args: jax.Array) -> tuple[jax.Array, ...]:
         """All of them; and where they are in what the spec's primal returns, which does not depend on the arguments."""

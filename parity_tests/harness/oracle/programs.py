@@ -63,6 +63,7 @@ class Programs:
 
     def __init__(self) -> None:
         self._traced: dict[Request, Program] = {}
+        self._primals = dict[Sequence[tuple[int, ...]], core.ClosedJaxpr]()
         self.primitives = set[str]()
 
     def get(self, request: Request, trace: Callable[[], Program]) -> Program:
@@ -71,6 +72,12 @@ class Programs:
             program = self._traced[request] = trace()
             self.primitives |= {jaxprs.name_of(eqn) for eqn in jaxprs.equations(program.closed.jaxpr)}
         return self._traced[request]
+
+    def primal(self, shapes: Sequence[tuple[int, ...]], trace: Callable[[], core.ClosedJaxpr]) -> core.ClosedJaxpr:
+        """The plain primal at inputs of these shapes, with all outputs, which is traced once for all maps."""
+        if shapes not in self._primals:
+            self._primals[shapes] = trace()
+        return self._primals[shapes]
 
     def __iter__(self) -> Iterator[Request]:
         return iter(self._traced)
