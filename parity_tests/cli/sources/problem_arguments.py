@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from parity_tests.cli.sources.problem_inputs import Shape, is_fake, shapes_of
-from parity_tests.harness.specs.exported import without_complaints
+from parity_tests.conversion.exported import without_complaints
 
 _SMALL = 16  # what is no larger stays: the size of a kernel, an axis, a stride
 _GROUPS = 4  # in the place of a number of groups

@@ -16,9 +16,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
+from parity_tests.conversion.exported import without_complaints
 from parity_tests.harness.exceptions.from_solution import NoAnswer
 from parity_tests.harness.specs.domains import EmptyDomain
-from parity_tests.harness.specs.exported import without_complaints
 from parity_tests.harness.specs.least_sizes import least_sizes
 from parity_tests.harness.specs.size_rules import SizeRules
 from parity_tests.harness.specs.spec_kinds import MOST_AXES

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import jax.scipy.special
 import numpy as np
 
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
 
 _OF_JAX: dict[str, ModuleType] = {"numpy.linalg": jnp.linalg, "numpy.fft": jnp.fft}  # jax.numpy for all others

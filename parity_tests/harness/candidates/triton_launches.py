@@ -25,9 +25,9 @@ from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils import _pytree as pytree
 
+from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.harness.candidates.triton_memory import DTYPES, Memory, lifted
 from parity_tests.harness.candidates.triton_programs import recorded
-from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
 
 _NAME = "gradparity::triton_launch"

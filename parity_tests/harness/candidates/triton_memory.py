@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from jax import lax
 
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.conversion.cannot_convert import CannotConvert
 
 _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 DTYPES = (torch.float64, torch.float32, torch.float16, *_INTEGERS)  # of which the interpreter has numbers

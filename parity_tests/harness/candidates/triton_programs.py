@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.harness.candidates.triton_memory import Memory, Traced, lifted, taken
-from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.numbers.short_constants import meant
 
 _COMPARED = {"LT": lax.lt, "LE": lax.le, "GT": lax.gt, "GE": lax.ge, "EQ": lax.eq, "NE": lax.ne}

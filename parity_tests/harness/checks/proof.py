@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
+from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.candidates.torch_refusals import BackwardOnly
 from parity_tests.harness.checks.check import Check
-from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.findings import Comparison, Finding, NotApplicable, Proof
 from parity_tests.harness.numbers.formats import FLOAT64

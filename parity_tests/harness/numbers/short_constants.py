@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.conversion.cannot_convert import CannotConvert
 
 _SHORT = ("float32", "bfloat16", "float16")
 _FEW_BITS = 2**11  # of float32's 24: what is rounded has more, but for one number in 4000

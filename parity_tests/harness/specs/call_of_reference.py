@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.harness.names import nearest
 
 _IN_ORDER = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)

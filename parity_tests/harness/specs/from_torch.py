@@ -26,7 +26,9 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.conversion.cannot_convert import CannotConvert
+from parity_tests.conversion.exported import Exported, exported, quiet_run
+from parity_tests.conversion.graph import is_known
 from parity_tests.harness.numbers.fingerprint import contents
 from parity_tests.harness.numbers.formats import FLOAT64
 from parity_tests.harness.numbers.numerics import pinned_jax
@@ -34,7 +36,6 @@ from parity_tests.harness.specs import graph_in_jax
 from parity_tests.harness.specs.call_of_reference import check_call
 from parity_tests.harness.specs.detached import with_detached_gradient
 from parity_tests.harness.specs.domains import REAL, Domain
-from parity_tests.harness.specs.exported import Exported, exported, quiet_run
 from parity_tests.harness.specs.input_text import Inputs
 from parity_tests.harness.specs.least_sizes import least_sizes
 from parity_tests.harness.specs.operations import Counted
@@ -172,7 +173,7 @@ class TorchReference:
             return leaves
 
         inputs = [torch.empty(jnp.shape(x), dtype=_dtype(x)) for x in arrays]
-        found = exported(function, inputs, graph_in_jax.is_known)
+        found = exported(function, inputs, is_known)
         if not graph_in_jax.depends_on_inputs(found.program):
             raise CannotConvert(
                 "no output of the reference depends on an input, except through detach() or under torch.no_grad(), so "

@@ -6,14 +6,14 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_aggregate, map_arg
 from torch.utils._pytree import tree_leaves
 
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.conversion.cannot_convert import CannotConvert
+from parity_tests.conversion.graph import is_inexact
 from parity_tests.harness.numbers.conversion import to_numpy
 from parity_tests.harness.numbers.short_constants import meant
 
@@ -180,10 +180,3 @@ def put_constants_meant(module: GraphModule, dtypes: Collection[torch.dtype]) ->
         if isinstance(x, torch.Tensor) and x.is_floating_point():
             dtype = str(x.dtype).removeprefix("torch.")
             setattr(module, node.target, torch.from_numpy(meant(to_numpy(x), dtype)))
-
-
-def is_inexact(x: Any) -> bool:
-    """Whether an array is of real or complex numbers."""
-    if isinstance(x, torch.Tensor):
-        return x.is_floating_point() or x.is_complex()
-    return hasattr(x, "dtype") and bool(jnp.issubdtype(x.dtype, jnp.inexact))

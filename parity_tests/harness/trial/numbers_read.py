@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.conversion.cannot_convert import CannotConvert
 
 _OF_NUMBERS = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 _ONE_NUMBER = torch.ops.aten._local_scalar_dense.default  # which the tracer keeps, or refuses

@@ -19,13 +19,13 @@ import torch
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from torch.fx import GraphModule
 
+from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.harness.candidates.array_candidate import ArrayCandidate
 from parity_tests.harness.candidates.array_programs import TAKES_NUMBERS, Recording, Traced
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate
 from parity_tests.harness.candidates.jax_programs import Programs
 from parity_tests.harness.candidates.torch_candidate import Refused
 from parity_tests.harness.candidates.triton_launches import functions_of_launches, launches_as_operators
-from parity_tests.harness.exceptions.conversion import CannotConvert
 from parity_tests.harness.exceptions.errors import first_line
 from parity_tests.harness.numbers import conversion
 from parity_tests.harness.primitives.field.numbers import Unmodelled

@@ -129,7 +129,7 @@ def test_no_script_imports_a_file_that_was_run_by_its_path(case: Callable[..., s
 @pytest.mark.parametrize(
     ("kernel", "reference", "inputs", "message"),
     [
-        (":right", ":branching", "x: (n,d), w: (d)", "line 47, in branching: torch.export cannot read the reference"),
+        (":right", ":branching", "x: (n,d), w: (d)", "line 47, in branching: torch.export cannot read the function"),
         (":right", ":nothing", "x: (n,d), w: (d)", "has no nothing"),
         (
             ":nothing",

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from parity_tests import OpSpec
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.harness.specs import from_torch
 from parity_tests.suite.marks import fast
 

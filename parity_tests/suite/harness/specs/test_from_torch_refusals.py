@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from parity_tests import OpSpec, crosscheck
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.suite.marks import fast
 
 
@@ -122,7 +122,7 @@ def test_what_is_no_function_of_tensors() -> None:
         OpSpec.from_torch(3, "(n)->(n)")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"give either a signature or inputs, not both"):
         OpSpec.from_torch(torch.tanh, "(n)->(n)", inputs="x: (n)", name="op")
-    with pytest.raises(CannotConvert, match=r"cannot read the reference: ValueError: the author's"):
+    with pytest.raises(CannotConvert, match=r"cannot read the function: ValueError: the author's"):
         OpSpec.from_torch(_raises, "(n)->(n)")
 
 

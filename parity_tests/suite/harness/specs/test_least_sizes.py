@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from parity_tests import OpSpec, crosscheck
-from parity_tests.harness.exceptions.conversion import CannotConvert
+from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.harness.specs.least_sizes import least_sizes
 from parity_tests.harness.specs.size_rules import SizeRules
 

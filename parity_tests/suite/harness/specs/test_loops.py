@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from parity_tests import OpSpec, Verdict, crosscheck
-from parity_tests.harness.specs.exported import exported
+from parity_tests.conversion.exported import exported
+from parity_tests.conversion.graph import is_known
 from parity_tests.harness.specs.from_torch import TorchReference
-from parity_tests.harness.specs.graph_in_jax import is_known
 from parity_tests.harness.specs.loops import MOST, Loops, line
 from parity_tests.harness.specs.samples import few_samples, samples
 from parity_tests.suite.harness.checks.test_on_request import judged

@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class CannotConvert(ValueError):
     """Raised where a function of PyTorch or NumPy cannot be made a function of JAX; the message has a remedy."""
+
+
+class NoOperator(CannotConvert):
+    """Raised where an operator of PyTorch has no counterpart in `jax_ref.aten`."""

@@ -1,0 +1,149 @@
+"""Numbers that follow from constants are computed while a function is exported, so that its code may read them.
+
+`if (mask == causal).all()`, `edges[:, edges[0] != edges[1]]` and `lengths.max().item()` need numbers, and an export has
+none. Here it has those of constants, of what makes tensors of no others, such as `torch.arange`, and of the arguments
+that are given with their numbers. Which of these the code has read is noted: the program holds for them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map
+
+_MOST = 2**20  # entries of a tensor of real numbers: more are data, and no mask
+# Methods that give Python's numbers. Some are calls of no operator.
+_READING = {
+    *("item", "tolist", "numpy", "__bool__", "__int__", "__float__", "__complex__", "__index__", "__contains__"),
+    *("equal", "is_nonzero"),
+}
+_IN_PLACE = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
+_WRITING = {"__setitem__", *(f"__i{name}__" for name in _IN_PLACE)}
+
+
+class KnownNumbers:
+    """The numbers of tensors that are known, in the course of one export.
+
+    Args:
+        given: by the position of an input, its numbers.
+
+    Attributes:
+        read: the positions of those inputs whose numbers the function has read.
+    """
+
+    def __init__(self, given: Mapping[int, torch.Tensor]) -> None:
+        self._given = given
+        self.read: set[int] = set()
+        self._numbers: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # a tensor, kept for its id; its numbers
+        self._sources: dict[int, set[int]] = {}  # the inputs that the numbers in a memory follow from
+        self._unknown: set[int] = set()  # memories that something unknown was written to
+
+    def begin(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Begin a run of the function with these inputs."""
+        self._numbers, self._sources, self._unknown = {}, {}, set()
+        for i, numbers in self._given.items():
+            self._know(tensors[i], numbers.clone(), {i})
+
+    def called(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        """Return what a call returns: numbers, if they are known and cannot be had otherwise."""
+        given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        known = [self._of(x) for x in given]
+        is_made = not given and callable(getattr(torch, name, None))
+        if any(x is None for x in known) or not (known or is_made) or "out" in kwargs or "generator" in kwargs:
+            return self._with_unknown(func, name, args, kwargs, known)
+        if _writes(name, kwargs) and type(args[0]) is torch.Tensor and id(args[0]) not in self._numbers:
+            return func(*args, **kwargs)  # to a tensor that the function has closed over
+        sources = {i for x in known if x is not None for i in self._sources.get(_memory(x), ())}
+        of = dict(zip(map(id, given), known, strict=True))
+        found = _computed(func, *tree_map(lambda x: of[id(x)] if isinstance(x, torch.Tensor) else x, (args, kwargs)))
+        if found is None:
+            return self._with_unknown(func, name, args, kwargs, known)
+        numbers, reads = found
+        if reads or name in _READING:
+            self.read |= sources
+            return tree_map(lambda x: self._constant(x, sources), numbers)
+        result = func(*args, **kwargs)
+        self._know_all(result, numbers, sources)
+        return result
+
+    def _with_unknown(self, func: Any, name: str, args: Any, kwargs: Any, known: Sequence[torch.Tensor | None]) -> Any:
+        if _writes(name, kwargs):
+            self._unknown |= {_memory(x) for x in known if x is not None}
+        return func(*args, **kwargs)
+
+    def _of(self, x: torch.Tensor) -> torch.Tensor | None:
+        if id(x) not in self._numbers and _is_constant(x):
+            self._know(x, x.detach().clone(), set())
+        _, numbers = self._numbers.get(id(x), (None, None))
+        return None if numbers is None or _memory(numbers) in self._unknown else numbers
+
+    def _know(self, x: torch.Tensor, numbers: torch.Tensor, sources: set[int]) -> None:
+        if x.shape == numbers.shape and x.dtype == numbers.dtype and _is_small(numbers):
+            self._numbers[id(x)] = x, numbers
+            self._sources.setdefault(_memory(numbers), set()).update(sources)
+
+    def _know_all(self, result: Any, numbers: Any, sources: set[int]) -> None:
+        for x, y in zip(tree_leaves(result), tree_leaves(numbers), strict=True):
+            if isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor):
+                self._know(x, y, sources)
+
+    def _constant(self, x: Any, sources: set[int]) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        constant = x.clone()  # which is recorded
+        self._know(constant, x, sources)
+        return constant
+
+
+class _Watch(TorchDispatchMode):
+    """Notes whether operators draw numbers, leave them open, or have results whose shape follows from numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = self.is_open = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, tags = func.name(), func.tags
+        self.is_open |= torch.Tag.nondeterministic_seeded in tags or "::empty" in name or "::new_empty" in name
+        by_mask = [x.dtype in (torch.bool, torch.uint8) for x in tree_leaves(args[1:]) if isinstance(x, torch.Tensor)]
+        of_shape = torch.Tag.dynamic_output_shape in tags and (any(by_mask) or not name.startswith("aten::index"))
+        self.reads |= of_shape or torch.Tag.data_dependent_output in tags
+        return func(*args, **(kwargs or {}))
+
+
+def _computed(func: Any, args: Any, kwargs: Any) -> tuple[Any, bool] | None:
+    """The result of a call, and whether numbers are read in it; None if it has none that is known."""
+    watch = _Watch()
+    with _disable_current_modes(), torch.no_grad(), watch:
+        try:
+            found = func(*args, **kwargs)
+        except Exception:  # whatever is raised is raised again, where the call is recorded
+            return None
+    return None if watch.is_open else (found, watch.reads)
+
+
+def writes(name: str) -> bool:
+    """Return whether a function of this name writes to its first argument."""
+    return name in _WRITING or (name.endswith("_") and not name.endswith("__"))
+
+
+def _is_constant(x: torch.Tensor) -> bool:
+    """Whether a tensor has numbers of its own, and is none of an export or of a transform."""
+    plain = type(x) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    wrapped = torch._is_functional_tensor(x) or torch._C._functorch.is_functorch_wrapped_tensor(x)
+    return plain and not wrapped and x.device.type != "meta" and _is_small(x)
+
+
+def _is_small(x: torch.Tensor) -> bool:
+    return x.layout is torch.strided and not (x.is_floating_point() and x.numel() > _MOST)
+
+
+def _memory(x: torch.Tensor) -> int:
+    return x.untyped_storage()._cdata
+
+
+def _writes(name: str, kwargs: Mapping[str, Any]) -> bool:
+    return writes(name) or kwargs.get("inplace") is True
