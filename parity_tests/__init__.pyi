@@ -1,5 +1,8 @@
 """The public names, a line each: type checkers read it, and `__init__.py`, which imports each when it is first used."""
 
+from parity_tests.conversion.cannot_convert import CannotConvert as CannotConvert
+from parity_tests.conversion.to_jax import Converted as Converted
+from parity_tests.conversion.to_jax import to_jax as to_jax
 from parity_tests.harness.candidates.array_candidate import ArrayCandidate as ArrayCandidate
 from parity_tests.harness.candidates.configurations import configured as configured
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate as JaxCandidate

@@ -22,6 +22,8 @@ _READING = {
 }
 _IN_PLACE = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
 _WRITING = {"__setitem__", *(f"__i{name}__" for name in _IN_PLACE)}
+# Of the shape and dtype of their first argument.
+_OF_A_SHAPE = {"zeros_like", "ones_like", "full_like", "new_tensor", "new_zeros", "new_ones", "new_full"}
 
 
 class KnownNumbers:
@@ -45,12 +47,14 @@ class KnownNumbers:
         """Begin a run of the function with these inputs."""
         self._numbers, self._sources, self._unknown = {}, {}, set()
         for i, numbers in self._given.items():
-            self._know(tensors[i], numbers.clone(), {i})
+            self._know(tensors[i], _copy(numbers), {i})
 
     def called(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Return what a call returns: numbers, if they are known and cannot be had otherwise."""
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = [self._of(x) for x in given]
+        if name in _OF_A_SHAPE and known and known[0] is None:
+            known[0] = _zeros(given[0])
         is_made = not given and callable(getattr(torch, name, None))
         if any(x is None for x in known) or not (known or is_made) or "out" in kwargs or "generator" in kwargs:
             return self._with_unknown(func, name, args, kwargs, known)
@@ -76,7 +80,7 @@ class KnownNumbers:
 
     def _of(self, x: torch.Tensor) -> torch.Tensor | None:
         if id(x) not in self._numbers and _is_constant(x):
-            self._know(x, x.detach().clone(), set())
+            self._know(x, _copy(x), set())
         _, numbers = self._numbers.get(id(x), (None, None))
         return None if numbers is None or _memory(numbers) in self._unknown else numbers
 
@@ -117,7 +121,7 @@ class _Watch(TorchDispatchMode):
 def _computed(func: Any, args: Any, kwargs: Any) -> tuple[Any, bool] | None:
     """The result of a call, and whether numbers are read in it; None if it has none that is known."""
     watch = _Watch()
-    with _disable_current_modes(), torch.no_grad(), watch:
+    with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad(), watch:
         try:
             found = func(*args, **kwargs)
         except Exception:  # whatever is raised is raised again, where the call is recorded
@@ -128,6 +132,16 @@ def _computed(func: Any, args: Any, kwargs: Any) -> tuple[Any, bool] | None:
 def writes(name: str) -> bool:
     """Return whether a function of this name writes to its first argument."""
     return name in _WRITING or (name.endswith("_") and not name.endswith("__"))
+
+
+def _zeros(x: torch.Tensor) -> torch.Tensor:
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        return torch.zeros((), dtype=x.dtype).expand(x.shape)
+
+
+def _copy(x: torch.Tensor) -> torch.Tensor:
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        return x.detach().clone()
 
 
 def _is_constant(x: torch.Tensor) -> bool:

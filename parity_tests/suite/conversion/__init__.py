@@ -1,0 +1,1 @@
+"""Tests of functions and modules of PyTorch in JAX."""
