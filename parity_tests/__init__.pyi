@@ -1,5 +1,7 @@
 """The public names, a line each: type checkers read it, and `__init__.py`, which imports each when it is first used."""
 
+from parity_tests.certificate.certificate import Certificate as Certificate
+from parity_tests.certificate.certify import certify as certify
 from parity_tests.conversion.cannot_convert import CannotConvert as CannotConvert
 from parity_tests.conversion.to_jax import Converted as Converted
 from parity_tests.conversion.to_jax import to_jax as to_jax

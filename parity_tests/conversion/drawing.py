@@ -128,6 +128,11 @@ def _packet(name: str) -> str:
     return name.removeprefix("aten::").partition(".")[0]
 
 
+def refuse(node: Node, named: Mapping[str, Any]) -> Any:
+    """Raise CannotConvert: nothing is drawn without a key."""
+    raise CannotConvert(f"{line_of(node)}the function draws random numbers")
+
+
 class Drawing:
     """Draws for the nodes of a graph, each by a key of its own.
 

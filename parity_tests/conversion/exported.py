@@ -87,6 +87,13 @@ def exported(
 
 
 @contextlib.contextmanager
+def in_float64() -> Iterator[None]:
+    """Run a function for the block as an exact one: all its real numbers are float64, whatever the code says."""
+    with _LOCK, without_complaints(), _default_dtype(torch.float64), Recording(exact=True):
+        yield
+
+
+@contextlib.contextmanager
 def quiet_run() -> Iterator[None]:
     """Run a function for the block as the graph does, in float64, and without what PyTorch says of what it refuses.
 

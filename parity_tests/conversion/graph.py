@@ -49,10 +49,11 @@ _FILLED = {
 
 def is_known(name: str) -> bool:
     """Return whether there is a JAX function for an operator's name, such as "aten::std.correction"."""
-    return _plain(name) in aten.OPERATORS
+    return listed(name) in aten.OPERATORS
 
 
-def _plain(name: str) -> str:
+def listed(name: str) -> str:
+    """Return the name by which `jax_ref.aten` has an operator, such as "aten::neg" for "aten::_neg_view_copy"."""
     packet = name.removeprefix("aten::").partition(".")[0]
     return f"aten::{_SAME_AS[packet]}" if packet in _SAME_AS else name
 
@@ -138,10 +139,11 @@ class Graph:
             elif node.op == "output":
                 return [values.get(y) if isinstance(y, Node) else y for y in node.args[0]]
             else:
-                values[node] = self._called(node, values)
+                values[node] = self.called(node, values)
         raise AssertionError("a graph without an output")
 
-    def _called(self, node: Node, values: Mapping[Node, Any]) -> Any:
+    def called(self, node: Node, values: Mapping[Node, Any]) -> Any:
+        """Return what a node computes of the values of those before it."""
         args: Any = map_arg(node.args, values.__getitem__)
         kwargs: Any = map_arg(node.kwargs, values.__getitem__)
         if node in self._functions:
@@ -182,11 +184,11 @@ class Graph:
         name = target.name()
         if not is_known(name):
             raise NoOperator(f"{line_of(node)}jax_ref.aten has no {name}; write the function in other operators")
-        return aten.OPERATORS[_plain(name)]
+        return aten.OPERATORS[listed(name)]
 
     def _arguments(self, node: Node, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         target: Any = node.target
-        function, named = aten.OPERATORS[_plain(target.name())], named_arguments(target, args, kwargs)
+        function, named = aten.OPERATORS[listed(target.name())], named_arguments(target, args, kwargs)
         named = {key: value for key, value in named.items() if key not in _WHERE_IT_LIES}
         known = inspect.signature(function).parameters
         defaults = {argument.name: argument.default_value for argument in target._schema.arguments}

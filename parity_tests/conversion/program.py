@@ -15,8 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
-from parity_tests.conversion.cannot_convert import CannotConvert
-from parity_tests.conversion.drawing import Drawing, is_drawn
+from parity_tests.conversion.drawing import Drawing, is_drawn, refuse
 from parity_tests.conversion.exported import exported
 from parity_tests.conversion.graph import (
     AsWritten,
@@ -137,7 +136,7 @@ class Program:
                 "key=jax.random.key(0), another key each time; or call the module's eval() before to_jax"
             )
         dtypes: Dtypes = OneReal(_widest(inputs)) if self.exact else AsWritten()
-        graph = Graph(self.exported.graph_module, dtypes, Drawing(key, dtypes) if key is not None else _no_draw)
+        graph = Graph(self.exported.graph_module, dtypes, Drawing(key, dtypes) if key is not None else refuse)
         given = {name: jnp.asarray(x, dtypes.of(dtype)) for name, (x, dtype) in self.constants.items()}
         remaining = iter(inputs)
         placeholders = [node for node in self.exported.graph.nodes if node.op == "placeholder"]
@@ -168,10 +167,6 @@ class Program:
 
 def _is_kept(name: str) -> bool:
     return is_known(name) or is_drawn(name)
-
-
-def _no_draw(node: Node, named: Mapping[str, Any]) -> Any:
-    raise CannotConvert(f"{line_of(node)}the function draws random numbers")
 
 
 def _widest(inputs: Sequence[Array]) -> np.dtype:

@@ -107,7 +107,7 @@ class Converted:
         """
         self.weights.check(params)
         leaves, structure = trees.flatten((args, kwargs))
-        fixed = tuple(TENSOR if _is_array(x) else x for x in leaves)
+        fixed = without_arrays(leaves)
         inputs = [as_array(params[name]) for name in self.weights.tensors]
         inputs += [as_array(x) for x in leaves if _is_array(x)]
         key = (structure, tuple((type(x), _hashed(x)) for x in fixed), *((x.shape, str(x.dtype)) for x in inputs))
@@ -116,9 +116,15 @@ class Converted:
             for program in programs:
                 if all(_is_equal(inputs[i], numbers) for i, numbers in program.read.items()):
                     return program, inputs
-            names = [path for path, x in zip(trees.paths((args, kwargs)), fixed, strict=True) if x is TENSOR]
-            programs.append(self._made(inputs, fixed, structure, [*self.weights.tensors, *names]))
+            names = [*self.weights.tensors, *self.names_of(args, kwargs)]
+            programs.append(self._made(inputs, fixed, structure, names))
             return programs[-1], inputs
+
+    @staticmethod
+    def names_of(args: Any, kwargs: Any) -> list[str]:
+        """Return where the arrays of the arguments lie, such as "argument 0"."""
+        leaves, _ = trees.flatten((args, kwargs))
+        return [path for path, x in zip(trees.paths((args, kwargs)), leaves, strict=True) if _is_array(x)]
 
     def _made(self, inputs: Sequence[Array], fixed: Any, structure: trees.Structure, names: Any) -> Program:
         """The program that reads integers and booleans at most; if there is none, that which reads any argument."""
@@ -151,7 +157,25 @@ class Converted:
     def _exported(
         self, inputs: Sequence[Array], fixed: Any, structure: trees.Structure, read: Sequence[int]
     ) -> Program:
-        names, returned = [*self.weights.tensors], list[Returned]()
+        returned = list[Returned]()
+        function = self.pytorch(fixed, structure, returned)
+        tensors = [torch.empty(x.shape, dtype=self._dtype(x)) for x in inputs]
+        given = {i: as_tensor(inputs[i], tensors[i].dtype) for i in read}
+        buffers = {i: name for i, name in enumerate(self.weights.tensors) if name in self.weights.buffers}
+        with self.as_at_first():
+            program = Program.of(function, tensors, given, self._exact, buffers, returned)
+        # What has no counterpart in JAX is refused here, and not where it is computed.
+        jax.eval_shape(lambda *arrays: program.evaluated(arrays, jax.random.key(0))[1], *inputs)
+        return program
+
+    def pytorch(
+        self, fixed: Sequence[Any], structure: trees.Structure, returned: list[Returned]
+    ) -> Callable[..., list[torch.Tensor]]:
+        """Return PyTorch's function of the parameters, buffers and arguments of a call, all of them tensors.
+
+        It returns the tensors of the result, and the buffers that are others now; what else it returns is appended.
+        """
+        names = [*self.weights.tensors]
 
         def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
             own, rest = dict(zip(names, tensors[: len(names)], strict=True)), iter(tensors[len(names) :])
@@ -165,14 +189,7 @@ class Converted:
             returned.append(Returned(fixed_leaves, tree, replaced))
             return [x for t, x in zip(tensor, leaves, strict=True) if t] + [own[name] for name in replaced]
 
-        tensors = [torch.empty(x.shape, dtype=self._dtype(x)) for x in inputs]
-        given = {i: as_tensor(inputs[i], tensors[i].dtype) for i in read}
-        buffers = {i: name for i, name in enumerate(names) if name in self.weights.buffers}
-        with self._as_at_first():
-            program = Program.of(function, tensors, given, self._exact, buffers, returned)
-        # What has no counterpart in JAX is refused here, and not where it is computed.
-        jax.eval_shape(lambda *arrays: program.evaluated(arrays, jax.random.key(0))[1], *inputs)
-        return program
+        return function
 
     def _called(self, own: dict[str, torch.Tensor], args: Any, kwargs: Any) -> Any:
         if isinstance(self.function, torch.nn.Module):
@@ -188,8 +205,8 @@ class Converted:
         return torch.int64 if dtype is torch.int32 and not jax.config.jax_enable_x64 else dtype
 
     @contextlib.contextmanager
-    def _as_at_first(self) -> Iterator[None]:
-        """With the module in the mode, train or eval, that it was in when it was converted."""
+    def as_at_first(self) -> Iterator[None]:
+        """Run a block with the module in the mode, train or eval, that it was in when it was converted."""
         before = {module: module.training for module in self._training}
         try:
             for module, training in self._training.items():
@@ -247,6 +264,11 @@ def _has_parameter(function: Callable, name: str) -> bool:
         return name in inspect.signature(function).parameters
     except (TypeError, ValueError):  # a builtin function
         return False
+
+
+def without_arrays(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """Return leaves with `TENSOR` in the place of each array."""
+    return tuple(TENSOR if _is_array(x) else x for x in leaves)
 
 
 def _is_array(x: Any) -> bool:

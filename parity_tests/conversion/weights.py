@@ -76,12 +76,10 @@ class Weights:
         unknown = [key for key in state if key not in self.saved and key not in self.tensors]
         given = {self.saved.get(key, key): x for key, x in state.items()}
         missing = [name for name in {*self.saved.values()} if name not in given]
-        if unknown or missing:
-            raise ValueError(
-                f"the state has no {missing[0]!r}"
-                if missing
-                else f"the module has no {unknown[0]!r}, which the state has"
-            )
+        if missing:
+            raise ValueError(f"the state has no {missing[0]!r}")
+        if unknown:
+            raise ValueError(f"the module has no {unknown[0]!r}, which the state has")
         arrays = {name: jnp.asarray(as_array(given.get(name, x))) for name, x in self.tensors.items()}
         self.check(arrays)
         return arrays

@@ -191,7 +191,7 @@ def test_weights_come_from_a_state_and_go_back() -> None:
     assert torch.equal(module.head.weight, other.head.weight)
     with pytest.raises(ValueError, match=r"the state has no 'embedding.weight'"):
         f.load({})
-    with pytest.raises(ValueError, match=r"the module has no 'x', as the state has"):
+    with pytest.raises(ValueError, match=r"the module has no 'x', which the state has"):
         f.load({**other.state_dict(), "x": torch.zeros(1)})
     with pytest.raises(ValueError, match=r"params\['embedding.weight'\] has shape \(5,\), the module's \(5, 3\)"):
         f(loaded | {"embedding.weight": jnp.ones(5)}, _TOKENS)

@@ -1,0 +1,95 @@
+"""Certificates: a right conversion passes within derived bounds, and a wrong operator is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+import torch
+from torch import Tensor, nn
+
+from gradparity import certify, to_jax
+from jax_ref.aten import OPERATORS
+from parity_tests.suite.conversion.compared import double, numbers
+
+
+class Network(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(3, 4), nn.BatchNorm1d(4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.norm(self.linear(x))
+        return y.abs() * torch.tanh(y), y.argmax(-1)
+
+
+def test_a_right_conversion_passes() -> None:
+    f, _ = to_jax(Network(), numbers(5, 3).float())  # it is certified in float64
+    certificate = certify(f, numbers(5, 3))
+    certificate.raise_if_failed()
+    names = [row.name for row in certificate.rows]
+    assert {"output 0", "output 1", "new norm.running_mean", "gradient of linear.weight"} <= {*names}
+    assert "gradient of argument 0" in names
+    assert certificate.operators["aten::tanh"] == "pointwise"
+    assert any(row.error for row in certificate.rows)
+    assert not certificate.culprits
+    assert "aten::abs" in certificate.conventions
+
+
+def _factor(f: Callable) -> Callable:
+    return lambda *args, **kwargs: f(*args, **kwargs) * (1 + 1e-9)
+
+
+def _no_gradient(f: Callable) -> Callable:
+    return lambda *args, **kwargs: jax.lax.stop_gradient(f(*args, **kwargs))
+
+
+def _half_gradient(f: Callable) -> Callable:
+    def wrong(*args: Any, **kwargs: Any) -> jax.Array:
+        y = f(*args, **kwargs)
+        return jax.lax.stop_gradient(y / 2) + y / 2
+
+    return wrong
+
+
+@pytest.mark.parametrize("mistake", [_factor, _no_gradient, _half_gradient])
+@pytest.mark.parametrize("name", ["aten::tanh", "aten::addmm"])
+def test_a_wrong_operator_is_named(mistake: Callable, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OPERATORS._functions, name, mistake(OPERATORS[name]))
+    certificate = certify(to_jax(Network(), numbers(5, 3).float())[0], numbers(5, 3))
+    assert not certificate.passed
+    assert {row.name.split(": ")[-1].split(",")[0].split(".")[0] for row in certificate.culprits} == {name}
+    place = f'File "{__file__}"' if name == "aten::tanh" else "in forward: aten::addmm.default, "
+    assert all(place in str(row) for row in certificate.culprits)
+    with pytest.raises(AssertionError, match="arrays agree; largest error"):
+        certificate.raise_if_failed()
+
+
+def test_a_program_that_is_not_the_module_s_is_noticed() -> None:
+    class Counts(nn.Module):
+        calls = 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.calls += 1
+            return x * self.calls
+
+    certificate = certify(to_jax(Counts(), numbers(3))[0], numbers(3))
+    assert not certificate.passed
+    assert not certificate.culprits
+    assert "each operator by itself agrees" in str(certificate)
+
+
+def test_a_function_of_masks_and_integers() -> None:
+    def selected(x: Tensor, mask: Tensor) -> Tensor:
+        return torch.sin(x[mask]) * mask.sum()
+
+    mask = torch.tensor([True, False, True])
+    certify(to_jax(selected, numbers(3), mask)[0], numbers(3), mask).raise_if_failed()
+
+
+def test_random_numbers_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"certify: the function draws random numbers, .* call the module's eval\(\)"):
+        certify(to_jax(double(nn.Dropout()), jnp.ones(3))[0], numbers(3))
