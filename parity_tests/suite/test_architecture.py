@@ -117,7 +117,9 @@ def test_public_names() -> None:
     candidates = {name for file in CANDIDATES for name in _classes(file) if name.endswith("Candidate")}
     assert candidates >= {"ArrayCandidate", "Candidate", "JaxCandidate", "WarpCandidate"}
     classes = {"Arithmetic", "AxisSize", "Domain", "Input", "OpSpec", "OracleError", "Output", "ParityError", "Report"}
-    names = candidates | classes | {"Verdict", "assert_parity", "configured", "crosscheck", "integer", "to_tolerance"}
+    ported = {"CannotConvert", "Certificate", "Converted", "certify", "to_jax"}
+    names = candidates | classes | ported
+    names |= {"Verdict", "assert_parity", "configured", "crosscheck", "integer", "to_tolerance"}
     assert {*parity_tests._MODULES} == names
     modules = {name for name, value in vars(parity_tests).items() if isinstance(value, ModuleType)}
     assert {name for name in dir(parity_tests) if not name.startswith("_")} - modules - {"annotations"} == names
