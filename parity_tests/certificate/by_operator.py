@@ -53,9 +53,9 @@ def _rows(graph: Graph, node: Node, values: Mapping[Node, Any], seed: int) -> li
     with torch.enable_grad():
         args, kwargs = (map_arg(each, lambda x: own.get(x, values[x])) for each in (node.args, node.kwargs))
         outputs = [y for y in tree_leaves(target(*args, **kwargs)) if isinstance(y, torch.Tensor)]
-    real = [k for k, y in enumerate(outputs) if y.dtype == torch.float64]
-    cotangents = cotangents_of(outputs, seed)
-    total: Any = sum((torch.as_tensor(cotangents[k]) * outputs[k]).sum() for k in real if outputs[k].requires_grad)
+        real = [k for k, y in enumerate(outputs) if y.dtype == torch.float64]
+        cotangents = cotangents_of(outputs, seed)
+        total: Any = sum((torch.as_tensor(cotangents[k]) * outputs[k]).sum() for k in real if outputs[k].requires_grad)
     differentiates = isinstance(total, torch.Tensor)
     gradients = torch.autograd.grad(total, [own[x] for x in moved], materialize_grads=True) if differentiates else ()
 

@@ -40,12 +40,14 @@ class Certificate:
     Attributes:
         rows: values, buffers and gradients, one array each.
         culprits: of a function that differs, the operators that do by themselves, with their lines in PyTorch's code.
+        read: the arguments whose numbers the function reads: it is converted for these, and not differentiated by them.
         operators: the operators that it calls, and the family of `jax_ref.aten` that has each.
         conventions: of operators with kinks, ties or saturation, what `jax_ref.aten` says of their derivatives there.
     """
 
     rows: Sequence[Row]
     culprits: Sequence[Row]
+    read: Sequence[str]
     operators: Mapping[str, str]
     conventions: Mapping[str, str]
 
@@ -67,6 +69,8 @@ class Certificate:
         lines += [str(row) for row in (*wrong, *self.culprits)]
         if wrong and not self.culprits:
             lines.append("each operator by itself agrees, so that the program is not the module's: it may read numbers")
+        if self.read:
+            lines.append(f"read, and so constant: {', '.join(self.read)}")
         lines.append(f"{len(self.operators)} operators, all in jax_ref.aten: {', '.join(self.operators)}")
         return "\n".join(lines + [f"convention of {name}: {text}" for name, text in self.conventions.items()])
 

@@ -66,6 +66,7 @@ def certify(f: Converted, *example: Any, seed: int = 0, **kwargs: Any) -> Certif
     return Certificate(
         rows,
         wrong,
+        tuple(names[i] for i in program.read),
         {name: OPERATORS.family(listed(name)) for name in known},
         {name: text for name in known if (text := _convention(name))},
     )
@@ -84,7 +85,8 @@ def _wide(x: Any) -> Any:
 def _end_to_end(
     program: Program, function: Any, returned: Sequence[Returned], inputs: Sequence[np.ndarray], names: Any, seed: int
 ) -> list[Row]:
-    moved = [i for i, x in enumerate(inputs) if x.dtype == np.float64 and i not in program.buffers]
+    constant = {*program.buffers, *program.read}
+    moved = [i for i, x in enumerate(inputs) if x.dtype == np.float64 and i not in constant]
     outputs, new, gradients = _of_pytorch(program, function, returned, inputs, moved, seed)
     drawn = cotangents_of(outputs, seed)
     real = [k for k, y in enumerate(outputs) if y.dtype == torch.float64]

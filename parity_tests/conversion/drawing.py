@@ -46,7 +46,7 @@ def _native_dropout(key: Array, result: Result, input: Array, p: float, train: b
     return jnp.where(kept, input * jnp.asarray(scale, input.dtype), jnp.zeros_like(input)), kept
 
 
-def _attention(key: Array, result: Result, **named: Any) -> Array:
+def _attention(key: Array, result: Result, /, **named: Any) -> Array:
     query, keys, p = named["query"], named["key"], named["dropout_p"]
     batch = jnp.broadcast_shapes(query.shape[:-2], () if named.get("enable_gqa") else keys.shape[:-2])
     scores = jax.ShapeDtypeStruct((*batch, query.shape[-2], keys.shape[-2]), query.dtype)

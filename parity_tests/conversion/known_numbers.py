@@ -51,6 +51,14 @@ class KnownNumbers:
 
     def called(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Return what a call returns: numbers, if they are known and cannot be had otherwise."""
+        if name in ("__getitem__", "__setitem__") and _needs_positions(name, args):
+            args = args[0], self._without_masks(args[1]), *args[2:]
+        elif name == "masked_select" and len(args) == 2 and self._of(args[1]) is not None:
+            x, mask = torch.broadcast_tensors(*args)
+            self._know(mask, _expanded(self._of(args[1]), mask.shape), self._sources_of(args[1]))
+            func, name, args = torch.Tensor.__getitem__, "__getitem__", (x, self._without_masks(mask))
+        elif name == "repeat_interleave" and isinstance(args[-1], torch.Tensor) and args[-1] is not args[0]:
+            return self._repeated(func, *args, **kwargs)
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = [self._of(x) for x in given]
         if name in _OF_A_SHAPE and known and known[0] is None:
@@ -72,6 +80,33 @@ class KnownNumbers:
         result = func(*args, **kwargs)
         self._know_all(result, numbers, sources)
         return result
+
+    def _without_masks(self, index: Any) -> Any:
+        """An index with the positions of what a mask selects in the place of each mask whose numbers are known."""
+        found = list[Any]()
+        for part in index if isinstance(index, tuple) else (index,):
+            mask = self._of(part) if _is_mask(part) else None
+            if mask is None:
+                found.append(part)
+            else:
+                self.read |= self._sources_of(part)
+                found += [self._constant(x, self._sources_of(part)) for x in _positions(mask)]
+        return tuple(found)
+
+    def _repeated(
+        self, func: Any, x: torch.Tensor, repeats: torch.Tensor, dim: int | None = None, **kwargs: Any
+    ) -> Any:
+        """Entries that are repeated as often as known numbers say."""
+        numbers = self._of(repeats)
+        if numbers is None:
+            return func(x, repeats, dim, **kwargs)
+        self.read |= self._sources_of(repeats)
+        x, dim = (x.flatten(), 0) if dim is None else (x, dim)
+        return x.index_select(dim, self._constant(_repeats(numbers, x.shape[dim]), self._sources_of(repeats)))
+
+    def _sources_of(self, x: torch.Tensor) -> set[int]:
+        numbers = self._of(x)
+        return set() if numbers is None else {*self._sources.get(_memory(numbers), ())}
 
     def _with_unknown(self, func: Any, name: str, args: Any, kwargs: Any, known: Sequence[torch.Tensor | None]) -> Any:
         if _writes(name, kwargs):
@@ -137,6 +172,33 @@ def writes(name: str) -> bool:
 def _zeros(x: torch.Tensor) -> torch.Tensor:
     with torch._C.DisableTorchFunction(), _disable_current_modes():
         return torch.zeros((), dtype=x.dtype).expand(x.shape)
+
+
+def _is_mask(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.dtype in (torch.bool, torch.uint8)
+
+
+def _needs_positions(name: str, args: Any) -> bool:
+    """Whether an index has a mask, and what it selects has a shape that follows from its numbers."""
+    if name == "__setitem__" and not (isinstance(args[2], torch.Tensor) and args[2].dim()):
+        return False
+    return any(map(_is_mask, args[1] if isinstance(args[1], tuple) else args[1:2]))
+
+
+def _positions(mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        return mask.nonzero(as_tuple=True)
+
+
+def _repeats(numbers: torch.Tensor, size: int) -> torch.Tensor:
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        return torch.arange(size).repeat_interleave(numbers)
+
+
+def _expanded(x: torch.Tensor | None, shape: Sequence[int]) -> torch.Tensor:
+    assert x is not None
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        return x.expand(*shape)
 
 
 def _copy(x: torch.Tensor) -> torch.Tensor:

@@ -47,6 +47,7 @@ _DRAWN: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @fast("dropout", "alpha_dropout", "bernoulli")
+@pytest.mark.parametrize("name", _DRAWN)
 def test_the_distribution_is_that_of_pytorch(name: str) -> None:
     x = numbers(N).float()
     f, _ = to_jax(_DRAWN[name], x)
@@ -60,7 +61,7 @@ def test_the_distribution_is_that_of_pytorch(name: str) -> None:
 
 def test_another_distribution_is_noticed() -> None:
     rng = np.random.default_rng(0)
-    kept = [np.where(rng.random(N) < p, rng.normal(size=N) / p, 0.0) for p in (0.7, 0.7, 0.65)]
+    kept = [np.where(rng.random(N) < p, rng.normal(size=N) / p, 0.0) for p in (0.7, 0.7, 0.55)]
     assert _distance(kept[0], kept[1]) < BETWEEN < _distance(kept[0], kept[2])
 
 

@@ -70,6 +70,11 @@ def _by_items(x: Tensor, lengths: Tensor) -> Tensor:
     )
 
 
+def _repeated(x: Tensor, lengths: Tensor) -> Tensor:
+    long = x.repeat_interleave(lengths, 0)
+    return long.masked_select(lengths.repeat_interleave(lengths)[:, None] > 2)
+
+
 def _packed(x: Tensor, lengths: Tensor) -> Tensor:
     return torch.sin(nn.utils.rnn.pack_padded_sequence(x.T, lengths, enforce_sorted=False).data)
 
@@ -97,7 +102,9 @@ def _of_a_selection(x: Tensor, lengths: Tensor) -> Tensor:
 
 @fast("_by_lengths", "_written")
 @pytest.mark.parametrize(
-    "function", [_by_lengths, _by_items, _packed, _by_a_constant, _written, _of_a_selection], ids=lambda f: f.__name__
+    "function",
+    [_by_lengths, _by_items, _packed, _by_a_constant, _written, _repeated, _of_a_selection],
+    ids=lambda f: f.__name__,
 )
 def test_integers_may_be_read(function: Callable[..., Tensor]) -> None:
     x, lengths = numbers(2, 3), torch.tensor([3, 2])
