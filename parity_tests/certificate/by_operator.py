@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from parity_tests.certificate.certificate import Row, compared
 from parity_tests.certificate.within_bounds import bounds_of, cotangents_of
 from parity_tests.conversion.drawing import refuse
-from parity_tests.conversion.exported import in_float64
+from parity_tests.conversion.exported import default_dtype
 from parity_tests.conversion.graph import Graph, OneReal, line_of, numbers_of
 from parity_tests.conversion.program import Program
 from parity_tests.conversion.weights import as_tensor
@@ -39,7 +39,7 @@ def culprits(program: Program, inputs: Sequence[np.ndarray], seed: int) -> list[
                 found.extend(row for row in _rows(graph, n, values, seed) if not row.agrees)
             return result
 
-    with torch.no_grad(), in_float64():
+    with torch.no_grad(), default_dtype(torch.float64):
         Compared(program.exported.graph_module).run(*map(as_tensor, arrays))
     return found
 

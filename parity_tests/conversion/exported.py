@@ -68,7 +68,7 @@ def exported(
         for context in (_quiet(), _one_precision_of_cudnn(), torch.random.fork_rng(devices=[])):
             stack.enter_context(context)
         if recording.exact:
-            stack.enter_context(_default_dtype(torch.float64))
+            stack.enter_context(default_dtype(torch.float64))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(fx_traceback.preserve_node_meta())
         try:
@@ -89,7 +89,7 @@ def exported(
 @contextlib.contextmanager
 def in_float64() -> Iterator[None]:
     """Run a function for the block as an exact one: all its real numbers are float64, whatever the code says."""
-    with _LOCK, without_complaints(), _default_dtype(torch.float64), Recording(exact=True):
+    with _LOCK, without_complaints(), default_dtype(torch.float64), Recording(exact=True):
         yield
 
 
@@ -103,7 +103,7 @@ def quiet_run() -> Iterator[None]:
         _LOCK,
         without_complaints(),
         torch.random.fork_rng(devices=[]),
-        _default_dtype(torch.float64),
+        default_dtype(torch.float64),
         torch.no_grad(),
         Recording(exact=True),
     ):
@@ -172,13 +172,14 @@ def decompositions(kept: Callable[[str], bool]) -> dict[Any, Callable]:
 
 
 @contextlib.contextmanager
-def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Run a block with another default dtype of PyTorch."""
+    before = torch.getdefault_dtype()
+    torch.setdefault_dtype(dtype)
     try:
         yield
     finally:
-        torch.set_default_dtype(before)
+        torch.setdefault_dtype(before)
 
 
 @contextlib.contextmanager

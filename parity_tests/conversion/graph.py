@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -107,8 +106,6 @@ class Graph:
         draw: what draws random numbers.
         detaches: False for the function with nothing detached.
         functions: what takes the place of some nodes.
-        folds: whether what follows from arrays that JAX does not trace is computed at once, for operators that need
-            numbers of integers.
     """
 
     def __init__(
@@ -118,10 +115,9 @@ class Graph:
         draw: Draw,
         detaches: bool = True,
         functions: Mapping[Node, Callable] | None = None,
-        folds: bool = False,
     ) -> None:
         self._module, self._dtype, self._draw = module, dtypes.of, draw
-        self._detaches, self._functions, self._folds = detaches, functions or {}, folds
+        self._detaches, self._functions = detaches, functions or {}
 
     def array(self, tensor: torch.Tensor) -> jax.Array:
         """The numbers of a tensor, in the dtype that they have here."""
@@ -173,10 +169,7 @@ class Graph:
             return lax.stop_gradient(args[0]) if self._detaches else args[0]
         if draws(node):
             return self._checked(node, self._draw(node, named_arguments(node.target, args, kwargs)))
-        operands = jax.tree.leaves((args, kwargs))
-        folded = self._folds and not any(isinstance(x, jax.core.Tracer) for x in operands)
-        with jax.ensure_compile_time_eval() if folded else contextlib.nullcontext():
-            return self._checked(node, self._operator(node, node.target)(**self._arguments(node, args, kwargs)))
+        return self._checked(node, self._operator(node, node.target)(**self._arguments(node, args, kwargs)))
 
     @staticmethod
     def _check_shape(node: Node) -> None:

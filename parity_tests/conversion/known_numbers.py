@@ -57,7 +57,7 @@ class KnownNumbers:
             x, mask = torch.broadcast_tensors(*args)
             self._know(mask, _expanded(self._of(args[1]), mask.shape), self._sources_of(args[1]))
             func, name, args = torch.Tensor.__getitem__, "__getitem__", (x, self._without_masks(mask))
-        elif name == "repeat_interleave" and isinstance(args[-1], torch.Tensor) and args[-1] is not args[0]:
+        elif name == "repeat_interleave" and len(args) > 1 and isinstance(args[1], torch.Tensor):
             return self._repeated(func, *args, **kwargs)
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = [self._of(x) for x in given]

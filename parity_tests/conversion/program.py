@@ -63,7 +63,6 @@ class Program:
         buffers: by the position of an input, the name of the buffer that it is.
         read: by the position of an input that the function reads, the numbers for which the program holds.
         constants: by their names in the graph, the tensors that the function has closed over.
-        folds: whether operators read the numbers of integers, too.
     """
 
     exported: ExportedProgram
@@ -72,7 +71,6 @@ class Program:
     buffers: Mapping[int, str]
     read: Mapping[int, np.ndarray]
     constants: Mapping[str, tuple[np.ndarray, torch.dtype]] = field(default_factory=dict)
-    folds: bool = False
 
     @staticmethod
     def of(
@@ -140,14 +138,13 @@ class Program:
             )
         dtypes: Dtypes = OneReal(_widest(inputs)) if self.exact else AsWritten()
         draw = Drawing(key, dtypes) if key is not None else refuse
-        graph = Graph(self.exported.graph_module, dtypes, draw, folds=self.folds)
-        as_array = _unless_traced if self.folds else jnp.asarray
-        given: dict[str, Any] = {n: as_array(x).astype(dtypes.of(dtype)) for n, (x, dtype) in self.constants.items()}
+        graph = Graph(self.exported.graph_module, dtypes, draw)
+        given: dict[str, Any] = {n: jnp.asarray(x, dtypes.of(dtype)) for n, (x, dtype) in self.constants.items()}
         remaining = iter(inputs)
         placeholders = [node for node in self.exported.graph.nodes if node.op == "placeholder"]
         for node in placeholders:
             if node.name not in given:
-                given[node.name] = as_array(next(remaining)).astype(dtypes.of(node.meta["val"].dtype))
+                given[node.name] = jnp.asarray(next(remaining)).astype(dtypes.of(node.meta["val"].dtype))
         return self._sorted(graph.run([given[node.name] for node in placeholders]))
 
     def _sorted(self, found: Sequence[Any]) -> tuple[Any, dict[str, jax.Array]]:
@@ -172,10 +169,6 @@ class Program:
 
 def _is_kept(name: str) -> bool:
     return is_known(name) or is_drawn(name)
-
-
-def _unless_traced(x: Array) -> Array:
-    return x if isinstance(x, jax.core.Tracer) else np.asarray(x)
 
 
 def _widest(inputs: Sequence[Array]) -> np.dtype:
