@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -31,12 +31,14 @@ def culprits(program: Program, inputs: Sequence[np.ndarray], seed: int) -> list[
     nodes = [node for node in program.exported.graph.nodes if node.op == "placeholder"]
     arrays = [constants[node.name][0] if node.name in constants else next(given) for node in nodes]
 
+    moved = _differentiated(program, nodes)
+
     class Compared(Interpreter):
         def run_node(self, n: Node) -> Any:
             result = super().run_node(n)
             if isinstance(n.target, torch._ops.OpOverload) and n.target._schema.returns and len(found) < _MOST:
                 values = {x: self.env[x] for x in n.all_input_nodes}
-                found.extend(row for row in _rows(graph, n, values, seed) if not row.agrees)
+                found.extend(row for row in _rows(graph, n, values, moved, seed) if not row.agrees)
             return result
 
     with torch.no_grad(), default_dtype(torch.float64):
@@ -44,14 +46,27 @@ def culprits(program: Program, inputs: Sequence[np.ndarray], seed: int) -> list[
     return found
 
 
-def _rows(graph: Graph, node: Node, values: Mapping[Node, Any], seed: int) -> list[Row]:
+def _differentiated(program: Program, placeholders: Sequence[Node]) -> set[Node]:
+    """The nodes that have a derivative by an input that is neither a buffer nor a number that the function reads."""
+    inputs = [node for node in placeholders if node.name not in program.constants]
+    reached = {node for i, node in enumerate(inputs) if i not in {*program.buffers, *program.read}}
+    for node in program.exported.graph.nodes:
+        if reached.intersection(node.all_input_nodes):
+            reached.add(node)
+    return reached
+
+
+def _rows(
+    graph: Graph, node: Node, values: Mapping[Node, Any], differentiated: Container[Node], seed: int
+) -> list[Row]:
     """The comparison of one operator's results, and of their gradients by its real arguments."""
     leaves = {x: y for x, y in values.items() if isinstance(y, torch.Tensor)}
-    moved = [x for x, y in leaves.items() if y.dtype == torch.float64]
+    moved = [x for x, y in leaves.items() if y.dtype == torch.float64 and x in differentiated]
     own = {x: y.detach().clone().requires_grad_(x in moved) for x, y in leaves.items()}
     target: Any = node.target
     with torch.enable_grad():
-        args, kwargs = (map_arg(each, lambda x: own.get(x, values[x])) for each in (node.args, node.kwargs))
+        args: Any = map_arg(node.args, lambda x: own.get(x, values[x]))
+        kwargs: Any = map_arg(node.kwargs, lambda x: own.get(x, values[x]))
         outputs = [y for y in tree_leaves(target(*args, **kwargs)) if isinstance(y, torch.Tensor)]
         real = [k for k, y in enumerate(outputs) if y.dtype == torch.float64]
         cotangents = cotangents_of(outputs, seed)

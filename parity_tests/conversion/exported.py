@@ -174,12 +174,12 @@ def decompositions(kept: Callable[[str], bool]) -> dict[Any, Callable]:
 @contextlib.contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
     """Run a block with another default dtype of PyTorch."""
-    before = torch.getdefault_dtype()
-    torch.setdefault_dtype(dtype)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
     try:
         yield
     finally:
-        torch.setdefault_dtype(before)
+        torch.set_default_dtype(before)
 
 
 @contextlib.contextmanager

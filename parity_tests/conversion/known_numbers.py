@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import _is_functional_tensor  # pyright: ignore[reportPrivateImportUsage]
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -51,13 +53,14 @@ class KnownNumbers:
 
     def called(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         """Return what a call returns: numbers, if they are known and cannot be had otherwise."""
+        unknown = bool(args) and isinstance(args[0], torch.Tensor) and self._of(args[0]) is None
         if name in ("__getitem__", "__setitem__") and _needs_positions(name, args):
             args = args[0], self._without_masks(args[1]), *args[2:]
-        elif name == "masked_select" and len(args) == 2 and self._of(args[1]) is not None:
+        elif name == "masked_select" and len(args) == 2 and unknown and self._of(args[1]) is not None:
             x, mask = torch.broadcast_tensors(*args)
             self._know(mask, _expanded(self._of(args[1]), mask.shape), self._sources_of(args[1]))
             func, name, args = torch.Tensor.__getitem__, "__getitem__", (x, self._without_masks(mask))
-        elif name == "repeat_interleave" and len(args) > 1 and isinstance(args[1], torch.Tensor):
+        elif name == "repeat_interleave" and len(args) > 1 and isinstance(args[1], torch.Tensor) and unknown:
             return self._repeated(func, *args, **kwargs)
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = [self._of(x) for x in given]
@@ -209,7 +212,7 @@ def _copy(x: torch.Tensor) -> torch.Tensor:
 def _is_constant(x: torch.Tensor) -> bool:
     """Whether a tensor has numbers of its own, and is none of an export or of a transform."""
     plain = type(x) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-    wrapped = torch._is_functional_tensor(x) or torch._C._functorch.is_functorch_wrapped_tensor(x)
+    wrapped = _is_functional_tensor(x) or is_functorch_wrapped_tensor(x)
     return plain and not wrapped and x.device.type != "meta" and _is_small(x)
 
 

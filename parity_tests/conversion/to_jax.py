@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from jax.core import Tracer
 
 from parity_tests.conversion import trees
 from parity_tests.conversion.cannot_convert import CannotConvert
@@ -129,7 +130,7 @@ class Converted:
     def _made(self, inputs: Sequence[Array], fixed: Any, structure: trees.Structure, names: Any) -> Program:
         """The program that reads integers and booleans at most; if there is none, that which reads any argument."""
         own = len(self.weights.tensors)
-        concrete = [i for i, x in enumerate(inputs) if not isinstance(x, jax.core.Tracer)]
+        concrete = [i for i, x in enumerate(inputs) if not isinstance(x, Tracer)]
         integers = [i for i in concrete if not jnp.issubdtype(inputs[i].dtype, jnp.inexact)]
         try:
             found = self._exported(inputs, fixed, structure, integers)
@@ -145,7 +146,7 @@ class Converted:
         return found
 
     def _with_what_is_traced(self, error: CannotConvert, inputs: Sequence[Array], names: Any) -> CannotConvert:
-        traced = [name for i, name in enumerate(names) if isinstance(inputs[i], jax.core.Tracer)]
+        traced = [name for i, name in enumerate(names) if isinstance(inputs[i], Tracer)]
         hidden = [name for name in traced if name in self._reads]
         if not hidden:
             return error
@@ -205,7 +206,7 @@ class Converted:
         if self._exact and (dtype.is_floating_point or dtype.is_complex):
             return torch.complex128 if dtype.is_complex else torch.float64
         # Without 64 bits JAX has int32 in the place of int64, which many of PyTorch's operators need.
-        return torch.int64 if dtype is torch.int32 and not jax.config.jax_enable_x64 else dtype
+        return torch.int64 if dtype is torch.int32 and jax.dtypes.canonicalize_dtype(np.int64) != np.int64 else dtype
 
     @contextlib.contextmanager
     def as_at_first(self) -> Iterator[None]:
@@ -283,7 +284,7 @@ def _is_random_key(x: Any) -> bool:
 
 
 def _is_equal(x: Array, numbers: np.ndarray) -> bool:
-    return not isinstance(x, jax.core.Tracer) and np.array_equal(np.asarray(x), numbers, equal_nan=True)
+    return not isinstance(x, Tracer) and np.array_equal(np.asarray(x), numbers, equal_nan=True)
 
 
 def _hashed(x: Any) -> Any:

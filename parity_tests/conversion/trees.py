@@ -58,7 +58,8 @@ def flatten(tree: Any) -> tuple[list[Any], Structure]:
 def paths(tree: Any) -> list[str]:
     """Return where each leaf of positional and keyword arguments lies, such as "argument 0['mask']"."""
     found = list[str]()
-    for path, leaf in pytree.tree_flatten_with_path(tree)[0]:
+    flat: Any = pytree.tree_flatten_with_path(tree)[0]
+    for path, leaf in flat:
         where = f"argument {path[1].idx}" if path[0].idx == 0 else f"argument {path[1].key!r}"
         name = where + "".join(map(str, path[2:]))
         found += [f"{name}.{field}" for field in _paths_of(leaf)] if _is_dataclass(leaf) else [name]

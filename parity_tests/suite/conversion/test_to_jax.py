@@ -47,6 +47,8 @@ class Structures(nn.Module):
 
 
 class Tied(nn.Module):
+    positions: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.embedding, self.head = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False)
@@ -59,6 +61,9 @@ class Tied(nn.Module):
 
 class Averages(nn.Module):
     """Writes to a buffer under no_grad, replaces another one, and returns what they are made of."""
+
+    mean: Tensor
+    steps: Tensor
 
     def __init__(self) -> None:
         super().__init__()
