@@ -1,4 +1,4 @@
-"""What a conversion's comparison with PyTorch found."""
+"""The result of a conversion's comparison with PyTorch."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from parity_tests.conversion.weights import Array
 
 @dataclass(frozen=True)
 class Returned:
-    """What a run of the function has returned besides tensors.
+    """The parts of what a run of the function has returned that are no tensors.
 
     Attributes:
         leaves: the leaves of its result; `TENSOR` in the place of each tensor.
