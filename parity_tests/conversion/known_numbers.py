@@ -77,6 +77,8 @@ class KnownNumbers:
         if found is None:
             return self._with_unknown(func, name, args, kwargs, known)
         numbers, reads = found
+        if _writes(name, kwargs) and known[0] is not None:
+            self._sources.setdefault(_memory(known[0]), set()).update(sources)
         if reads or name in _READING:
             self.read |= sources
             return tree_map(lambda x: self._constant(x, sources), numbers)
