@@ -41,6 +41,7 @@ class GraphConvolution(nn.Module):
 EDGES = torch.tensor([[0, 1, 2, 3, 1], [1, 1, 0, 2, 3]])
 
 
+@pytest.mark.slow
 def test_a_graph_network_with_self_loops() -> None:
     f = assert_same(double(GraphConvolution()), numbers(4, 3), EDGES)
     params = f.load(f.function.state_dict())

@@ -62,6 +62,7 @@ def test_vmap_over_examples_and_over_members(case: Case) -> None:
     assert _close(found[1], f(jax.tree.map(jnp.negative, params), x[0]))
 
 
+@pytest.mark.slow
 def test_second_derivatives(case: Case) -> None:
     f, params, module = case
     x = numbers(2, 3)

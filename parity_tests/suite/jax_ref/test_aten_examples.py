@@ -38,6 +38,7 @@ def failures(test: doctest.DocTest) -> int:
     return runner.run(found, out=lambda text: None).failed
 
 
+@pytest.mark.slow
 def test_the_examples_give_what_they_say():
     assert len(EXAMPLES) >= 40
     assert [name for name, test in EXAMPLES.items() if failures(test)] == []

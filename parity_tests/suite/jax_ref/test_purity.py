@@ -122,6 +122,7 @@ def test_public_names():
         "aten",
         "examples",
         "ffi",
+        "functional",
         "gpu",
         "nn",
         "sharded",
