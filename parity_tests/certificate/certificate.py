@@ -67,8 +67,11 @@ class Certificate:
         count = f"{len(self.rows) - len(wrong)} of {len(self.rows)}"
         lines = [f"{count} arrays agree; largest error {largest:.2g} of its bound"]
         lines += [str(row) for row in (*wrong, *self.culprits)]
-        if wrong and not self.culprits:
-            lines.append("each operator by itself agrees, so that the program is not the module's: it may read numbers")
+        if any(row.error is not None for row in wrong) and not self.culprits:
+            lines.append(
+                "each operator by itself agrees, so that the program is not the module's: it may read numbers, or have "
+                "a backward of its own"
+            )
         if self.read:
             lines.append(f"read, and so constant: {', '.join(self.read)}")
         lines.append(f"{len(self.operators)} operators, all in jax_ref.aten: {', '.join(self.operators)}")

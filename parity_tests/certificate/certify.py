@@ -107,7 +107,10 @@ def _end_to_end(
     if isinstance(pairs, str):
         return [Row(label, None, f"not compared, no bound: {pairs}") for label in labels]
     expected = [numbers_of(y) for y in (*outputs, *new, *gradients)]
-    return [compared(label, x, e, y) for label, (x, e), y in zip(labels, pairs, expected, strict=True)]
+    rows = [compared(label, x, e, y) for label, (x, e), y in zip(labels, pairs, expected, strict=True)]
+    if any(y.is_complex() for y in outputs) or any(np.iscomplexobj(x) for x in inputs):
+        rows.append(Row("gradients through complex arguments and results", None, "not compared; only values are"))
+    return rows
 
 
 def _of_pytorch(

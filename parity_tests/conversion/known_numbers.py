@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import _is_functional_tensor  # pyright: ignore[reportPrivateImportUsage]
 from torch._C._functorch import is_functorch_wrapped_tensor
@@ -24,6 +25,7 @@ _READING = {
 }
 _IN_PLACE = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
 _WRITING = {"__setitem__", *(f"__i{name}__" for name in _IN_PLACE)}
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8)
 # Of the shape and dtype of their first argument.
 _OF_A_SHAPE = {"zeros_like", "ones_like", "full_like", "new_tensor", "new_zeros", "new_ones", "new_full"}
 
@@ -68,20 +70,22 @@ class KnownNumbers:
             known[0] = _zeros(given[0])
         is_made = not given and callable(getattr(torch, name, None))
         if any(x is None for x in known) or not (known or is_made) or "out" in kwargs or "generator" in kwargs:
-            return self._with_unknown(func, name, args, kwargs, known)
+            return self._with_unknown(func, name, args, kwargs)
         if _writes(name, kwargs) and type(args[0]) is torch.Tensor and id(args[0]) not in self._numbers:
             return func(*args, **kwargs)  # to a tensor that the function has closed over
         sources = {i for x in known if x is not None for i in self._sources.get(_memory(x), ())}
         of = dict(zip(map(id, given), known, strict=True))
         found = _computed(func, *tree_map(lambda x: of[id(x)] if isinstance(x, torch.Tensor) else x, (args, kwargs)))
         if found is None:
-            return self._with_unknown(func, name, args, kwargs, known)
+            return self._with_unknown(func, name, args, kwargs)
         numbers, reads = found
         if _writes(name, kwargs) and known[0] is not None:
             self._sources.setdefault(_memory(known[0]), set()).update(sources)
         if reads or name in _READING:
             self.read |= sources
-            return tree_map(lambda x: self._constant(x, sources), numbers)
+            if not (_writes(name, kwargs) or _is_view(numbers, known)):
+                return tree_map(lambda x: self._constant(x, sources), numbers)
+            args, kwargs = tree_map(self._number, (args, kwargs))  # m[i] += 1 must be recorded
         result = func(*args, **kwargs)
         self._know_all(result, numbers, sources)
         return result
@@ -113,10 +117,18 @@ class KnownNumbers:
         numbers = self._of(x)
         return set() if numbers is None else {*self._sources.get(_memory(numbers), ())}
 
-    def _with_unknown(self, func: Any, name: str, args: Any, kwargs: Any, known: Sequence[torch.Tensor | None]) -> Any:
+    def _with_unknown(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
         if _writes(name, kwargs):
-            self._unknown |= {_memory(x) for x in known if x is not None}
+            written = tree_leaves(kwargs["out"] if "out" in kwargs else args[:1])
+            numbers = [self._of(x) for x in written if isinstance(x, torch.Tensor)]
+            self._unknown |= {_memory(x) for x in numbers if x is not None}
         return func(*args, **kwargs)
+
+    def _number(self, x: Any) -> Any:
+        """The number of an index that is known, which makes a view as the index itself does; else the argument."""
+        is_index = isinstance(x, torch.Tensor) and not x.dim() and x.dtype in _INTEGERS
+        numbers = self._of(x) if is_index else None
+        return x if numbers is None else _int(numbers)
 
     def _of(self, x: torch.Tensor) -> torch.Tensor | None:
         if id(x) not in self._numbers and _is_constant(x):
@@ -135,6 +147,9 @@ class KnownNumbers:
                 self._know(x, y, sources)
 
     def _constant(self, x: Any, sources: set[int]) -> Any:
+        if isinstance(x, np.ndarray):  # nobody would see what is written to it
+            x = x.copy()
+            x.flags.writeable = False
         if not isinstance(x, torch.Tensor):
             return x
         constant = x.clone()  # which is recorded
@@ -227,4 +242,14 @@ def _memory(x: torch.Tensor) -> int:
 
 
 def _writes(name: str, kwargs: Mapping[str, Any]) -> bool:
-    return writes(name) or kwargs.get("inplace") is True
+    return writes(name) or kwargs.get("inplace") is True or kwargs.get("out") is not None
+
+
+def _is_view(found: Any, known: Sequence[torch.Tensor | None]) -> bool:
+    memories = {_memory(x) for x in known if x is not None}
+    return any(isinstance(x, torch.Tensor) and _memory(x) in memories for x in tree_leaves(found))
+
+
+def _int(x: torch.Tensor) -> int:
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
+        return int(x)

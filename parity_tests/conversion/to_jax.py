@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -288,11 +289,15 @@ def _is_equal(x: Array, numbers: np.ndarray) -> bool:
 
 
 def _hashed(x: Any) -> Any:
+    """The same for arguments with which the module does the same; an object may have changed since the last call."""
+    if isinstance(x, float | complex):
+        return repr(x)  # 0.0 and -0.0 are not the same
+    if x is None or isinstance(x, bool | int | str | torch.dtype | torch.device):
+        return x
     try:
-        hash(x)
-    except TypeError:
-        return id(x)
-    return x
+        return pickle.dumps(x)
+    except Exception:  # nothing is known of it: the module is exported anew
+        return object()
 
 
 def _number(x: Any) -> Any:

@@ -106,3 +106,10 @@ def test_a_function_of_masks_and_integers() -> None:
 def test_random_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match=r"certify: the function draws random numbers, .* call the module's eval\(\)"):
         certify(to_jax(double(nn.Dropout()), jnp.ones(3))[0], numbers(3))
+
+
+def test_complex_gradients_are_not_passed_over():
+    f, _ = to_jax(lambda x: torch.complex(x, 2 * x), torch.ones(2, dtype=torch.float64))
+    certificate = certify(f, torch.ones(2, dtype=torch.float64))
+    assert not certificate.passed
+    assert "gradients through complex arguments and results: not compared" in str(certificate)

@@ -159,3 +159,39 @@ def test_other_numbers_are_refused() -> None:
         to_jax(packed, numbers(2, 3), torch.tensor([2, 1, 1]))
     with pytest.raises(CannotConvert, match=r"the shape of aten\.index\.Tensor depends"):
         to_jax(function, numbers(3))
+
+
+def _by_number(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    m = torch.zeros(3, 3)
+    m[i[0]] += 1
+    m[:, i[1]] = 2
+    row = m[i[1]]
+    row.add_(4)
+    return x * m
+
+
+def test_a_write_by_a_known_number_is_part_of_the_program():
+    x = torch.ones(3, 3)
+    f, params = to_jax(_by_number, x, torch.tensor([1, 2]))
+    for places in ([1, 2], [0, 1]):
+        i = torch.tensor(places)
+        assert np.array_equal(f(params, x, i), _by_number(x, i))
+
+
+def _into(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    m = torch.zeros(1, dtype=torch.int64)
+    torch.add(i, 1, out=m)
+    return x * m.item()
+
+
+def test_what_is_written_by_out_is_not_known():
+    with pytest.raises(CannotConvert, match="data-dependent"):
+        to_jax(_into, torch.ones(2), torch.tensor([4]))
+
+
+def test_an_argument_that_has_changed_makes_another_program():
+    def scaled(x: torch.Tensor, factors: set[float]) -> torch.Tensor:
+        return x * sum(factors)
+
+    f, params = to_jax(scaled, torch.ones(2), {3.0})
+    assert [float(f(params, np.ones(2, np.float32), {factor})[0]) for factor in (3.0, 4.0, 5.0)] == [3.0, 4.0, 5.0]
