@@ -211,15 +211,21 @@ class Converted:
 
     @contextlib.contextmanager
     def as_at_first(self) -> Iterator[None]:
-        """Run a block with the module in the mode, train or eval, that it was in when it was converted."""
-        before = {module: module.training for module in self._training}
+        """Run a block with the module in the mode, train or eval, that it was in when it was converted.
+
+        Afterwards it has the tensors and attributes that it had before, of which an export leaves some without numbers.
+        """
+        # The attributes of each module, and the tables among them: of parameters, buffers and modules.
+        tables = [x for m in self._training for x in (m.__dict__, *m.__dict__.values()) if type(x) is dict]
+        before = [(table, table.copy()) for table in tables]
         try:
             for module, training in self._training.items():
                 module.training = training
             yield
         finally:
-            for module, training in before.items():
-                module.training = training
+            for table, entries in before:
+                table.clear()
+                table.update(entries)
 
 
 def to_jax(

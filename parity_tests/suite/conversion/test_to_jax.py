@@ -226,3 +226,26 @@ def test_the_judge_is_not_imported() -> None:
     code = "import sys; from gradparity import to_jax; print([m for m in sys.modules if '.harness' in m])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+class Caching(nn.Module):
+    """Keeps a tensor of its last call, and runs one batch norm twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.mask, self.kept = nn.BatchNorm1d(3), None, {"first": 1}
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mask = torch.arange(len(x), dtype=x.dtype)
+        self.kept["last"] = x
+        return self.mask[:, None] * self.norm(self.norm(x))
+
+
+def test_the_module_stays_as_it_is():
+    module, x = Caching().double(), torch.randn(5, 3, dtype=torch.float64)
+    kept, statistics = module.kept, module.norm.running_mean
+    to_jax(module, x)
+    assert module.mask is None
+    assert module.norm.running_mean is statistics
+    assert module.kept is kept == {"first": 1}
+    assert type(module(x)) is Tensor
