@@ -234,7 +234,7 @@ class Comparison:
         parts = [np.real, np.imag] if j.dtype.kind == "c" else [np.real]
         for path, part in zip(paths(case, mode, arguments, index, here), parts, strict=True):
             # A large cotangent, which the path is divided by, multiplies what is differentiated, too
-            of_all = max(largest, float(level[place]) * path.scale) if self.entrywise else largest
+            of_all = max(largest / path.scale, float(level[place]) if self.entrywise else 0.0)
             numbers = float(part(p[place])), float(part(j[place]))
             slopes, verdict, why = self._ruling(mode, path, numbers, of_all, (arguments, index, here))
             # Of an elementwise operator of one number both slopes were asked
@@ -363,7 +363,8 @@ class Comparison:
             return otherwise
         p, j = (float(np.sum(x)) for x in gradients)
         sizes = [float(np.abs(x).sum()) for x in gradients if np.isfinite(x).all()]
-        verdict, _ = decided(p, j, slopes, max(sizes, default=0.0), path.scale, HALF_OF_THE_DIGITS, is_first=True)
+        largest = max(sizes, default=0.0) / path.scale
+        verdict, _ = decided(p, j, slopes, largest, path.scale, HALF_OF_THE_DIGITS, is_first=True)
         return (verdict, _OF_A_SUM, slopes) if verdict.is_wrong else otherwise
 
     def _is_of_a_choice(self, mode: str, path: Path) -> bool:
@@ -381,7 +382,7 @@ class Comparison:
                 which, part = paths(self._single, base, moved, index, (0,)), (np.real, np.imag)
                 for along, of in zip(which, part, strict=False):
                     numbers, at = (float(of(a[0])), float(of(b[0]))), (moved, index, (0,))
-                    verdicts.add(self._ruling(base, along, numbers, largest_of(b), at)[1])
+                    verdicts.add(self._ruling(base, along, numbers, largest_of(b) / along.scale, at)[1])
         return Verdict.CONVENTION in verdicts and verdicts <= {Verdict.CONVENTION, Verdict.AGREES}
 
     @functools.cached_property

@@ -119,7 +119,7 @@ def decided(
     Args:
         pytorch, jax: real numbers that differ.
         slopes: of the function that is differentiated.
-        largest: of the numbers of the same result and of what is differentiated.
+        largest: of the numbers of the same result, divided by `scale`, and of what is differentiated.
         scale: by which the slopes have to be multiplied.
         of_largest: the part of `largest`; what is off by less has lost digits, what is off by more is another number.
         is_first: it is a first derivative, of which PyTorch documents that at a kink it is a subgradient, not NaN.
@@ -136,7 +136,7 @@ def decided(
     size = max(abs(slopes.low), abs(slopes.high))
     if math.isinf(size * scale) and not (math.isfinite(pytorch) or math.isfinite(jax)):
         return Verdict.AGREES, ""  # no format holds the right number
-    pytorch, jax, largest = pytorch / scale, jax / scale, largest / scale
+    pytorch, jax = pytorch / scale, jax / scale
     room = 2 * slopes.error + HALF_OF_THE_DIGITS * size + _UNDERFLOWS
     off = [_off(pytorch, slopes, not is_first), _off(jax, slopes, True)]
     cancels = MOST_OF_THE_DIGITS * largest

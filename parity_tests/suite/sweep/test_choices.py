@@ -81,6 +81,11 @@ def test_an_infinite_number_is_right_where_no_format_holds_the_right_one():
     assert decided(-np.inf, 1e300, slopes, 1.0, scale=2.0**1023)[0].is_wrong
 
 
+def test_an_infinite_number_is_wrong_where_the_cotangent_times_the_values_overflows():
+    slopes = Slopes(2.5e-8, 2.5e-8, 1e-24, "")
+    assert decided(2e142, np.inf, slopes, 1e300, scale=8e149, rounding=lambda: 1e142)[0] is Verdict.WRONG_IN_JAX
+
+
 def wrong_beyond(limit: float) -> Any:
     return changed(lambda found: [np.where(np.abs(found[0]) > limit, np.nan, found[0])])
 
