@@ -70,6 +70,7 @@ def test_each_configuration_is_judged_and_the_wrong_one_is_named(kernel: str) ->
     assert "reference: block=4 disagrees with the oracle" in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("shrinking")
 def test_a_failure_is_replayed_in_its_configuration(kernel: str) -> None:
     _, said = _run(kernel, [{"block": 1}, {"block": 4}], "--failures", "failures")
@@ -90,6 +91,7 @@ def test_the_command_of_a_candidate_has_its_configuration_alone(kernel: str) -> 
     assert source.command("block=4, stages=2").endswith("""--configs '[{"block": 4, "stages": 2}]'""")
 
 
+@pytest.mark.slow
 def test_many_configurations_have_a_line_each(kernel: str) -> None:
     code, said = _run(kernel, [{"block": 1, "stages": number} for number in range(13)] + [{"block": 4}])
     assert code == 1

@@ -75,6 +75,7 @@ def test_each_draw_has_its_own_key() -> None:
     assert not np.array_equal(first, f({}, jnp.ones(50), key=jax.random.key(2))[0])
 
 
+@pytest.mark.slow
 def test_the_gradient_is_that_of_what_was_kept() -> None:
     f, params = to_jax(nn.Sequential(nn.Dropout(0.25), nn.Tanh()), torch.ones(40))
     key, x = jax.random.key(3), numbers(40).float().numpy()
@@ -96,6 +97,7 @@ def test_attention_with_dropout() -> None:
     assert 0.3 < kept.mean() < 0.9
 
 
+@pytest.mark.slow
 def test_a_module_with_an_argument_named_key() -> None:
     module, x = nn.MultiheadAttention(4, 2, dropout=0.5), numbers(3, 4).float()
     f, params = to_jax(module, x, key=x, value=x)

@@ -50,6 +50,7 @@ def test_a_graph_network_with_self_loops() -> None:
         assert np.allclose(f(params, numbers(4, 3), edges), f.function(numbers(4, 3), edges).detach(), rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_what_is_read_is_closed_over() -> None:
     f, params = to_jax(double(GraphConvolution()), numbers(4, 3), EDGES)
     x = numbers(4, 3).numpy()

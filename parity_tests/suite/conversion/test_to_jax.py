@@ -148,6 +148,7 @@ def test_structures_in_and_out() -> None:
         assert_close(found["pair"].first, expected["pair"].first)
 
 
+@pytest.mark.slow
 def test_other_shapes_dtypes_and_a_changed_mode() -> None:
     module = nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5)).eval()
     f, params = to_jax(module, torch.zeros(1, 3))

@@ -52,6 +52,7 @@ def test_jit(case: Case) -> None:
     assert _close(jax.jit(f)(params, x.numpy()), module(x))
 
 
+@pytest.mark.slow
 def test_vmap_over_examples_and_over_members(case: Case) -> None:
     f, params, module = case
     x = numbers(5, 2, 3)
@@ -77,6 +78,7 @@ def test_forward_mode(case: Case) -> None:
     assert _close(found, torch.func.jvp(module, (x,), (v,))[1])
 
 
+@pytest.mark.slow
 def test_checkpoint_keeps_arguments_only(case: Case) -> None:
     f, params, _ = case
     x = numbers(2, 3).numpy()

@@ -66,6 +66,7 @@ def test_a_call_that_pytorch_refuses_or_has_already_is_left_out():
     assert not varied_calls(calls_of("mm", "float64"))  # a batch of matrices is no matrix
 
 
+@pytest.mark.slow
 def test_a_tangent_that_is_much_larger_than_another_is_tried():
     """`maximum` adds both in PyTorch 2.13: docs/found.md, 12. Planted here, as later releases have it right."""
 

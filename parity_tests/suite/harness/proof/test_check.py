@@ -331,6 +331,7 @@ def test_a_fraction_of_the_gradient_is_named() -> None:
     assert "in 12 of 12 entries of x_bar, 1001/1000 times it: in 300 digits" in row.reason
 
 
+@pytest.mark.slow
 def test_a_shape_that_follows_from_integers_is_that_of_the_sample() -> None:
     names = [Input("x"), Input("i", integer(0, 2))]
     spec = OpSpec("f", lambda x, i: x * x, "(n),(m)->(n)", input_names=names)
