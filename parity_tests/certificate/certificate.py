@@ -69,8 +69,8 @@ class Certificate:
         lines += [str(row) for row in (*wrong, *self.culprits)]
         if any(row.error is not None for row in wrong) and not self.culprits:
             lines.append(
-                "each operator by itself agrees, so that the program is not the module's: it may read numbers, or have "
-                "a backward of its own"
+                "each operator by itself agrees, so that the program is not the module's: it may read numbers, look at "
+                "its own parameters and buffers, change from call to call, or have a backward of its own"
             )
         if self.read:
             lines.append(f"read, and so constant: {', '.join(self.read)}")

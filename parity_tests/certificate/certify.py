@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,11 +14,11 @@ import torch
 from jax_ref.aten import OPERATORS
 from parity_tests.certificate.by_operator import culprits
 from parity_tests.certificate.certificate import Certificate, Row, compared
+from parity_tests.certificate.own_run import OwnRun, own_run
 from parity_tests.certificate.within_bounds import bounds_of, cotangents_of
 from parity_tests.conversion import trees
-from parity_tests.conversion.exported import in_float64
 from parity_tests.conversion.graph import is_inexact, is_known, listed, numbers_of
-from parity_tests.conversion.program import Program, Returned
+from parity_tests.conversion.program import TENSOR, Program
 from parity_tests.conversion.to_jax import Converted, without_arrays
 from parity_tests.conversion.weights import as_array, as_tensor
 from parity_tests.harness.numbers.numerics import pinned
@@ -55,12 +55,14 @@ def certify(f: Converted, *example: Any, seed: int = 0, **kwargs: Any) -> Certif
                 "certify: the function draws random numbers, which PyTorch draws otherwise; call the module's eval(), "
                 "and convert it anew"
             )
-        returned = list[Returned]()
-        function = exact.pytorch(without_arrays(leaves), structure, returned)
         names = [*exact.weights.tensors, *exact.names_of(args, kwargs)]
         arrays = [np.asarray(x) for x in inputs]
-        with exact.as_at_first():
-            rows = _end_to_end(program, function, returned, arrays, names, seed)
+        constant = {*program.buffers, *program.read}
+        moved = [i for i, x in enumerate(arrays) if x.dtype == np.float64 and i not in constant]
+        tensors = iter(map(as_tensor, arrays[len(exact.weights.tensors) :]))
+        fixed = [next(tensors) if x is TENSOR else x for x in without_arrays(leaves)]
+        run = own_run(exact, fixed, structure, moved, seed)
+        rows = _end_to_end(program, run, arrays, {i: names[i] for i in moved}, seed)
         wrong = [] if all(row.agrees for row in rows) else culprits(program, arrays, seed)
     known = [name for name in program.operators if is_known(name)]
     return Certificate(
@@ -83,59 +85,44 @@ def _wide(x: Any) -> Any:
 
 
 def _end_to_end(
-    program: Program, function: Any, returned: Sequence[Returned], inputs: Sequence[np.ndarray], names: Any, seed: int
+    program: Program, run: OwnRun, inputs: Sequence[np.ndarray], moved: Mapping[int, str], seed: int
 ) -> list[Row]:
-    constant = {*program.buffers, *program.read}
-    moved = [i for i, x in enumerate(inputs) if x.dtype == np.float64 and i not in constant]
-    outputs, new, gradients = _of_pytorch(program, function, returned, inputs, moved, seed)
-    drawn = cotangents_of(outputs, seed)
-    real = [k for k, y in enumerate(outputs) if y.dtype == torch.float64]
+    """The comparison of results, new buffers and gradients; `moved` are the names of what these are by."""
 
     def results(*arrays: jax.Array) -> Any:
         given = dict(zip(moved, arrays, strict=True))
         result, buffers = program.evaluated([given.get(i, x) for i, x in enumerate(inputs)], None)
         leaves = [y for y in jax.tree.leaves(result) if isinstance(y, jax.Array | np.ndarray)]
-        return [leaves[k] for k in real], [*leaves, *(buffers[name] for name in program.written)]
+        return leaves, [buffers[name] for name in program.written]
+
+    shapes = [y.shape for y in jax.eval_shape(results, *(inputs[i] for i in moved))[0]]
+    if shapes != [tuple(y.shape) for y in run.outputs]:
+        expected = [tuple(y.shape) for y in run.outputs]
+        return [Row("outputs", None, f"JAX's shapes are {shapes}, PyTorch's {expected}")]
+    drawn = cotangents_of(run.outputs, seed)
+    real = [k for k, y in enumerate(run.outputs) if y.dtype == torch.float64]
 
     def in_jax(*arrays: jax.Array) -> list[jax.Array]:
-        _, pull, found = jax.vjp(results, *arrays, has_aux=True)
+        def differentiated(*arrays: jax.Array) -> Any:
+            leaves, new = results(*arrays)
+            return [leaves[k] for k in real], [*leaves, *new]
+
+        _, pull, found = jax.vjp(differentiated, *arrays, has_aux=True)
         return [*found, *pull([drawn[k] for k in real])]
 
-    labels = [f"output {k}" for k in range(len(outputs))] + [f"new {name}" for name in program.written]
-    labels += [f"gradient of {names[i]}" for i in moved]
+    labels = [f"output {k}" for k in range(len(run.outputs))] + [f"new {name}" for name in program.written]
+    labels += [f"gradient of {name}" for name in moved.values()]
     pairs = bounds_of(in_jax, [inputs[i] for i in moved])
     if isinstance(pairs, str):
         return [Row(label, None, f"not compared, no bound: {pairs}") for label in labels]
-    expected = [numbers_of(y) for y in (*outputs, *new, *gradients)]
+    tensors = [*run.outputs, *(run.buffers[name] for name in program.written), *run.gradients]
+    expected = map(numbers_of, tensors)
     rows = [compared(label, x, e, y) for label, (x, e), y in zip(labels, pairs, expected, strict=True)]
-    if any(y.is_complex() for y in outputs) or any(np.iscomplexobj(x) for x in inputs):
+    missed = [name for name in run.written if name not in program.written]
+    rows += [Row(f"new {name}", None, "PyTorch writes to it, and the program does not") for name in missed]
+    if any(y.is_complex() for y in run.outputs) or any(np.iscomplexobj(x) for x in inputs):
         rows.append(Row("gradients through complex arguments and results", None, "not compared; only values are"))
     return rows
-
-
-def _of_pytorch(
-    program: Program,
-    function: Any,
-    returned: Sequence[Returned],
-    inputs: Sequence[np.ndarray],
-    moved: Sequence[int],
-    seed: int,
-) -> tuple[Sequence[torch.Tensor], Sequence[torch.Tensor], Sequence[torch.Tensor]]:
-    """PyTorch's results, the buffers that it has written to, and the gradients of the random combination."""
-    leaves = [as_tensor(x).requires_grad_(i in moved) for i, x in enumerate(inputs)]
-    tensors = [x.clone() if i in moved else x for i, x in enumerate(leaves)]  # an argument may be written to
-    with in_float64():
-        found = function(*tensors)
-    count = len(found) - len(returned[-1].replaced)
-    replaced = dict(zip(returned[-1].replaced, found[count:], strict=True))
-    position = {name: i for i, name in program.buffers.items()}
-    new = [replaced[name] if name in replaced else tensors[position[name]] for name in program.written]
-    pairs = zip(cotangents_of(found[:count], seed), found[:count], strict=True)
-    total: Any = sum((torch.as_tensor(c) * y).sum() for c, y in pairs if y.requires_grad and y.is_floating_point())
-    own = [leaves[i] for i in moved]
-    if not isinstance(total, torch.Tensor) or not own:
-        return found[:count], new, [torch.zeros_like(x) for x in own]
-    return found[:count], new, torch.autograd.grad(total, own, materialize_grads=True)
 
 
 def _convention(name: str) -> str:

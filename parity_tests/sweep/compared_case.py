@@ -362,8 +362,7 @@ class Comparison:
         if slopes is None:
             return otherwise
         p, j = (float(np.sum(x)) for x in gradients)
-        sizes = [float(np.abs(x).sum()) for x in gradients if np.isfinite(x).all()]
-        largest = max(sizes, default=0.0) / path.scale
+        largest = max((float(np.abs(x).sum()) / path.scale for x in gradients if np.isfinite(x).all()), default=0.0)
         verdict, _ = decided(p, j, slopes, largest, path.scale, HALF_OF_THE_DIGITS, is_first=True)
         return (verdict, _OF_A_SUM, slopes) if verdict.is_wrong else otherwise
 

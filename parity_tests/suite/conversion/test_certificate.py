@@ -78,18 +78,70 @@ def test_a_wrong_operator_is_named(mistake: Callable, name: str, monkeypatch: py
         certificate.raise_if_failed()
 
 
-def test_a_program_that_is_not_the_module_s_is_noticed() -> None:
-    class Counts(nn.Module):
-        calls = 0
+class Counts(nn.Module):
+    """Changes from call to call."""
 
-        def forward(self, x: Tensor) -> Tensor:
-            self.calls += 1
-            return x * self.calls
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = [0]
 
-    certificate = certify(to_jax(Counts(), numbers(3))[0], numbers(3))
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls[0] += 1
+        return x * self.calls[0]
+
+
+class LooksAtTypes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.weight if isinstance(self.weight, nn.Parameter) else x
+
+
+class Views(nn.Module):
+    """One buffer is a part of another, also in another dtype."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("whole", torch.zeros(3))
+        self.register_buffer("part", self.whole[:2])
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.part += 1
+        return x * self.whole
+
+
+@pytest.mark.parametrize("module", [Counts(), LooksAtTypes(), Views()], ids=lambda x: type(x).__name__)
+def test_a_program_that_is_not_the_module_s_is_noticed(module: nn.Module) -> None:
+    own = [*module.parameters(), *module.buffers()]
+    numbers_before = [x.clone() for x in own]
+    certificate = certify(to_jax(module, numbers(3))[0], numbers(3))
     assert not certificate.passed
     assert not certificate.culprits
     assert "each operator by itself agrees" in str(certificate)
+    assert all(x is y for x, y in zip(own, [*module.parameters(), *module.buffers()], strict=True))
+    assert all(torch.equal(x, y) for x, y in zip(own, numbers_before, strict=True))
+
+
+def test_statistics_that_the_program_does_not_have_are_noticed() -> None:
+    norm = nn.InstanceNorm1d(2, track_running_stats=True)
+    certificate = certify(to_jax(norm, numbers(3, 2, 4))[0], numbers(3, 2, 4))
+    rows = {row.name: row.reason for row in certificate.rows if not row.agrees}
+    assert rows == dict.fromkeys(
+        ("new running_mean", "new running_var"), "PyTorch writes to it, and the program does not"
+    )
+
+
+def test_another_number_of_results_is_noticed() -> None:
+    class Grows(Counts):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            self.calls[0] += 1
+            return (x,) * self.calls[0]
+
+    certificate = certify(to_jax(Grows(), numbers(3))[0], numbers(3))
+    assert not certificate.passed
+    assert "JAX's shapes are [(3,), (3,)], PyTorch's [(3,), (3,), (3,)]" in str(certificate)
 
 
 def test_a_function_of_masks_and_integers() -> None:
