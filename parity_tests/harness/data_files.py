@@ -125,7 +125,7 @@ def _record(kind: type[T], value: Any, place: str) -> T:
     if not isinstance(value, dict):
         raise _wrong(place, "an object", value)
     found = {}
-    for each, of in _fields(kind):
+    for each, of in json_fields(kind):
         where = f"{place}.{each.name}" if place else each.name
         if each.name in value:
             found[each.name] = built(of, value[each.name], where)
@@ -135,7 +135,7 @@ def _record(kind: type[T], value: Any, place: str) -> T:
 
 
 @functools.cache
-def _fields(kind: type) -> list[tuple[dataclasses.Field, Any]]:
+def json_fields(kind: type) -> list[tuple[dataclasses.Field, Any]]:
     """The fields that JSON has, with their types."""
     hints = typing.get_type_hints(kind)
     every = [(each, hints[each.name]) for each in dataclasses.fields(kind) if each.init]

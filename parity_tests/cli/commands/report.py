@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     from parity_tests.harness.report.report import Report
 
 
+def _show_schema(wanted: bool) -> None:
+    if wanted:
+        from json import dumps
+
+        from parity_tests.harness.report.schema import report_schema
+
+        typer.echo(dumps(report_schema(), indent=1))
+        raise typer.Exit
+
+
 def report(
     files: Annotated[list[Path], typer.Argument(help="Reports that --json has written, the earliest first.")],
     *,
@@ -22,6 +32,10 @@ def report(
     html: Annotated[Path | None, typer.Option("--html", help="Write it as a page to look at.")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="Write it as text for an issue.")] = None,
     junit: Annotated[Path | None, typer.Option("--junit", help="Write it as JUnit XML for CI.")] = None,
+    schema: Annotated[
+        bool,
+        typer.Option("--schema", callback=_show_schema, is_eager=True, help="Print the JSON Schema of such data."),
+    ] = False,
 ) -> None:
     """Show the report of an earlier run; or merge several, and say what is new and what is mended in the last.
 

@@ -1,14 +1,16 @@
-"""The arguments of a failing call in words: "0.5 e(1, 0)", "ones", or a count of numbers."""
+"""The arguments of a failing call in words: "0.5 e(1, 0)", "ones", or a count of numbers; and as data."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.trial.trial import Trial
 
+MOST_NUMBERS = 256  # of an argument as data
 _FEW = 8  # entries; of more their number is told
 _LONG = 60  # characters of a parameter
 
@@ -19,11 +21,25 @@ def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
     Where a check puts the inputs elsewhere, at a special point, the arguments of the call whose result is wrong are
     told. Constants are told even if they are zero: a target, an index or a mask of zeros is a choice.
     """
-    words = _of_a_placed_call(trial, wrong) or _of_the_sample(trial)
+    return {label: "None" if x is None else _words(x) for label, x in _arguments(trial, wrong).items()}
+
+
+def numbers(trial: Trial, wrong: Finding | None = None) -> dict[str, Any]:
+    """Return the same as data: nested lists, where a complex number is a pair and one that is not finite a text.
+
+    An argument of more than `MOST_NUMBERS` is left out.
+    """
+    found = _arguments(trial, wrong)
+    return {label: _data(x) for label, x in found.items() if x is None or x.size <= MOST_NUMBERS}
+
+
+def _arguments(trial: Trial, wrong: Finding | None) -> dict[str, np.ndarray | None]:
+    found: dict[str, np.ndarray | None] = {**(_of_a_placed_call(trial, wrong) or _of_the_sample(trial))}
     names = trial.oracle.spec.names
     for i, x in trial.sample.constants.items():
-        words[names[i]] = "None" if x is None else _words(trial.precision.rounded(x) if x.dtype.kind in "fc" else x)
-    return words
+        rounds = x is not None and x.dtype.kind in "fc"
+        found[names[i]] = trial.precision.rounded(x) if x is not None and rounds else x
+    return found
 
 
 def in_words(params: Mapping[str, object]) -> dict[str, str]:
@@ -35,19 +51,17 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
 
 
-def _of_the_sample(trial: Trial) -> dict[str, str]:
-    """Return every array that was drawn and is not zero, in words."""
+def _of_the_sample(trial: Trial) -> dict[str, np.ndarray]:
+    """Return every array that was drawn and is not zero."""
     arrays = {tuple(role.rsplit(" ", 1)): x for role, x in trial.sample.arrays.items() if x.any()}
     several = len({example for _, example in arrays}) > 1
     return {
-        f"{label} of call {int(example) + 1}" if several and example != "0" else label: _words(
-            trial.precision.rounded(x)
-        )
+        f"{label} of call {int(example) + 1}" if several and example != "0" else label: trial.precision.rounded(x)
         for (label, example), x in arrays.items()
     }
 
 
-def _of_a_placed_call(trial: Trial, wrong: Finding | None) -> dict[str, str]:
+def _of_a_placed_call(trial: Trial, wrong: Finding | None) -> dict[str, np.ndarray]:
     """The arguments of a call at other inputs than the sample's; none of a call at the sample's."""
     if not isinstance(wrong, Comparison) or wrong.call is None:
         return {}
@@ -57,7 +71,7 @@ def _of_a_placed_call(trial: Trial, wrong: Finding | None) -> dict[str, str]:
         return {}
     labels = [slot.label for slot in trial.oracle.map(name).arguments]
     return {
-        label: _words(x)
+        label: x
         for i, (label, x) in enumerate(zip(labels, args, strict=True))
         if x is not None and (i < count or x.any())
     }
@@ -67,6 +81,16 @@ def _was_drawn(x: np.ndarray, name: str, trial: Trial) -> bool:
     """True if this is what was drawn for the input of this name; a cotangent may have the same numbers by chance."""
     drawn = [y for role, y in trial.sample.arrays.items() if role.rsplit(" ", 1)[0] == name]
     return any(x.shape == y.shape and np.array_equal(x, trial.precision.rounded(y), True) for y in drawn)
+
+
+def _data(x: Any) -> Any:
+    if x is None:
+        return None
+    if np.iscomplexobj(x):
+        x = np.stack([x.real, x.imag], -1)
+    if x.ndim:
+        return [_data(entry) for entry in x]
+    return x.item() if np.isfinite(x) else str(x)
 
 
 def _words(x: np.ndarray) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from parity_tests.harness.diagnosis import diagnosis
-from parity_tests.harness.diagnosis.arguments_in_words import entries, in_words
+from parity_tests.harness.diagnosis.arguments_in_words import entries, in_words, numbers
 from parity_tests.harness.diagnosis.heat_map import heat_map
 from parity_tests.harness.diagnosis.no_gradient import why_zero
 from parity_tests.harness.diagnosis.remark import Remark
@@ -117,7 +117,8 @@ def smallest_of(failure: Failure, trial: Trial, wrong: Finding) -> Explained[Sma
             lambda: _plainly(trial, wrong),
         )
         result = replace(result, looks_like=looks_like.value)
-    smallest = Smallest(dict(trial.sample.sizes), entries(trial, wrong), result)
+    arguments = entries(trial, wrong), numbers(trial, wrong)
+    smallest = Smallest(dict(trial.sample.sizes), arguments[0], result, arguments[1])
     return Explained(smallest, unexplained(plain, looks_like))
 
 

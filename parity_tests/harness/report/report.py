@@ -189,7 +189,7 @@ class Report:
                 "seconds": self.seconds,
                 "catches": self.catches,
                 "allow_suspect": self.allow_suspect,
-                "summary": conclusions(self),
+                "summary": [dataclasses.asdict(conclusion) for conclusion in conclusions(self)],
                 "rows": rows,
                 "failures": [failure_as_dict(failure) for failure in self.failures],
             }

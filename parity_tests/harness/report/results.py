@@ -44,12 +44,15 @@ class WrongResult:
 class Smallest:
     """The smallest input that was found at which the same check fails, and what is wrong there.
 
-    `entries`: what each cotangent, tangent and input is, in words; what is not there is 0.
+    `entries`: what each cotangent, tangent and input is, in words; what is not there is 0. `arrays`: the same as nested
+    lists, in which a complex number is a pair and one that is not finite a text, "nan" or "-inf". One of more than 256
+    numbers is left out.
     """
 
     sizes: Mapping[str, int]
     entries: Mapping[str, str]
     wrong: WrongResult
+    arrays: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Evidence(Protocol):
