@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
+from jax.extend import core
 
 from parity_tests.harness.diagnosis.explanations import Family
 from parity_tests.harness.diagnosis.fit import SIMPLE_NUMBERS, Explanation, as_simple_number, scale_interval
+from parity_tests.harness.diagnosis.one_mistake import mistakes, outcomes
 from parity_tests.harness.findings import Comparison
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.oracle.addends import Term, addends
@@ -44,6 +46,7 @@ class WhatIf:
         yield self.at_other_arguments()
         yield from self.without_a_term()
         yield self.times_an_argument()
+        yield self.with_a_mistake()
 
     def complex_families(self, findings: Sequence[Comparison]) -> Iterator[Family]:
         """Yield explanations of complex values, the simplest first, as `families` does for real ones."""
@@ -114,6 +117,13 @@ class WhatIf:
             elif x.ndim and x.shape == shape[1:]:
                 yield f"{label}[None]", np.broadcast_to(x, shape)
 
+    def _saturating(self) -> Iterator[tuple[str, np.ndarray]]:
+        """The factors that the derivatives of sigmoid and tanh have, of outputs in the shape of the result."""
+        for y in self.trial.truth("forward", self.args[: self.count]) if self.name != "forward" else ():
+            if y.value.shape == self.wrong.oracle.shape:
+                yield f"(1 - {y.label})", 1 - y.value
+                yield f"(1 - {y.label}²)", 1 - y.value**2
+
     def itself(self) -> Family:
         """Explain by an argument that is passed through, such as the cotangent."""
         family, rounding = [], 4 * self.trial.precision.u
@@ -126,7 +136,7 @@ class WhatIf:
         """Explain by a factor too many or missing, in the result or in one of its terms."""
         label, oracle, bound, family = self.wrong.label, self.wrong.oracle, self.wrong.bound, []
         with np.errstate(all="ignore"):
-            for name, x in self._broadcast():
+            for name, x in (*self._broadcast(), *self._saturating()):
                 for text, ratio in ((f"* {name}", x), (f"/ {name}", 1 / x)):
                     if np.isfinite(ratio).all():
                         allowed = 2 * bound * np.abs(ratio)
@@ -192,15 +202,46 @@ class WhatIf:
             ]
 
     def _terms(self) -> list[Term]:
+        program = self._program()
+        if program is None:
+            return []
+        closed, arrays, labels, named, place = program
+        terms = [
+            replace(term, value=self._compared(term.value)) for term in addends(closed, arrays, labels, named)[place]
+        ]
+        return [term for term in terms if (np.abs(term.value) > self.wrong.bound).any()]
+
+    def _program(self) -> tuple[core.ClosedJaxpr, list[np.ndarray], list[str], list[Term], int] | None:
+        """The oracle's program, its arguments with their labels, the outputs by name, and the place of the result."""
         closed, zero = self.trial.oracle.traced(self.name, self.args, False)
         if zero[self.index]:
-            return []
+            return None
         present = [(x, label) for x, label in zip(self.args, self.labels, strict=True) if x is not None]
-        arrays, labels = zip(*present, strict=True)
         named = [Term(y.label, y.value) for y in self.trial.truth("forward", self.args[: self.count])]
-        terms = addends(closed, arrays, labels, named)[self.index - sum(zero[: self.index])]
-        terms = [replace(term, value=self._compared(term.value)) for term in terms]
-        return [term for term in terms if (np.abs(term.value) > self.wrong.bound).any()]
+        place = self.index - sum(zero[: self.index])
+        return closed, [x for x, _ in present], [label for _, label in present], named, place
+
+    # A mistake in one equation.
+
+    def with_a_mistake(self) -> Family:
+        """The oracle's formula with an operation left out, another axis, or another sign; each value once.
+
+        Only of values and first derivatives, which a person writes, and only where a check has changed nothing: what
+        else fails does so for the same reason.
+        """
+        written = self.name in ("forward", "vjp", "jvp") and not self.wrong.circumstance
+        program = self._program() if written else None
+        if program is None:
+            return []
+        closed, arrays, labels, named, place = program
+        family: Family = []
+        found = mistakes(closed, arrays, labels, named)
+        for mistake, (value, bound) in outcomes(closed, arrays, found, place, self.trial.precision):
+            value, bound = self._compared(value), self._compared(bound)
+            known = [self.wrong.oracle, *(explanation.value for explanation in family)]
+            if not any((np.abs(value - x) <= bound + self.wrong.bound).all() for x in known):
+                family.append(Explanation(f"{self.wrong.label} = the oracle's {mistake.text}", value, bound))
+        return family
 
     # Other arguments.
 
@@ -282,10 +323,22 @@ class WhatIf:
             if np.array_equal(precision.rounded(numbers), numbers) and len(np.unique(numbers)) > 2:
                 text = f"right to {precision.name}'s rounding, and all its entries are {precision.name} numbers"
                 return f"{wrong.label} is {text}"
+            for label, x in self._broadcast():
+                if _is_rounded(wrong.candidate[significant], x[significant], precision, self.trial.precision):
+                    text = f"right to {precision.name}'s rounding, and all its entries are {precision.name} numbers"
+                    return f"{wrong.label} is {text} times {label}"
             small = precision.u_acc == precision.u and precision.u / 16 < float(np.median(np.abs(off)))
             if small and len(off) >= _SIGNS and 1 / 4 <= float((off > 0).mean()) <= 3 / 4:
                 return f"{wrong.label} is right to {precision.name}'s rounding: computed at lower precision?"
         return None
+
+
+def _is_rounded(x: np.ndarray, factor: np.ndarray, narrow: Precision, own: Precision) -> bool:
+    """Whether numbers of a format are a factor times numbers of a narrower one, of which there are more than two."""
+    with np.errstate(all="ignore"):
+        ratio = x / factor
+        near = np.abs(narrow.rounded(ratio) - ratio) <= 4 * own.u * np.abs(ratio)
+    return bool(near.all()) and own.u < narrow.u**2 and len(np.unique(narrow.rounded(ratio))) > 2
 
 
 def _named(term: Term) -> str:

@@ -44,12 +44,36 @@ def addends(
 
     Sums are followed through whatever is linear: products with another factor, contractions, rearrangements, calls.
     A value that comes up again, such as an output of the operator in its derivative, is called as it is `named`.
-    Terms of one output whose texts are the same are numbered.
+    A term that comes up twice, as that of x * x does, is one; others of one output whose texts are the same are
+    numbered.
     """
     arguments = [[Term(label, np.asarray(x), (label,))] for label, x in zip(labels, args, strict=True)]
     with np.errstate(all="ignore"):
         found = interpret(closed, arguments, _Terms(named))
-    return [_numbered(terms) for terms in found]
+    return [_numbered(_once(terms)) for terms in found]
+
+
+def formulas(
+    closed: core.ClosedJaxpr, args: Sequence[np.ndarray], labels: Sequence[str], named: Sequence[Term] = ()
+) -> dict[int, tuple[str, list[str]]]:
+    """Return for each equation, by its identity, its formula and those of its operands, as `addends` writes them."""
+    arguments = [[Term(label, np.asarray(x), (label,))] for label, x in zip(labels, args, strict=True)]
+    domain = _Formulas(named)
+    with np.errstate(all="ignore"):
+        interpret(closed, arguments, domain)
+    return domain.found
+
+
+def _once(terms: list[Term]) -> list[Term]:
+    """The terms, those of the same arrays and with the same numbers as one term: x * y is y * x."""
+    found: list[Term] = []
+    for term in terms:
+        same = [i for i, x in enumerate(found) if {*x.of} == {*term.of} and np.array_equal(x.value, term.value)]
+        if same:
+            found[same[0]] = replace(term, value=found[same[0]].value + term.value)
+        else:
+            found.append(term)
+    return found
 
 
 def _numbered(terms: list[Term]) -> list[Term]:
@@ -99,6 +123,22 @@ class _Terms(Domain[list[Term], Step]):
         if name == "div":
             return [[_evaluated(eqn, [x, _whole(operands[1])])[0] for x in operands[0]]]
         return [[term] for term in _evaluated(eqn, [_whole(x) for x in operands])]
+
+
+class _Formulas(_Terms):
+    """The formulas of all equations, sums written as sums."""
+
+    def __init__(self, named: Sequence[Term]) -> None:
+        super().__init__(named)
+        self.found: dict[int, tuple[str, list[str]]] = {}
+
+    def run(self, step: Step, operands: list[list[Term]], known: Mapping[core.Var, list[Term]]) -> list[list[Term]]:
+        """The formulas of the results of an equation, each of them one term."""
+        whole = [[_whole(terms)] for terms in operands]
+        results = [[_whole(terms)] for terms in super().run(step, whole, known)]
+        if len(results) == 1:
+            self.found[id(step.eqn)] = results[0][0].text, [terms[0].text for terms in whole]
+        return results
 
 
 def _by_name(terms: list[Term], named: Sequence[Term]) -> list[Term]:
