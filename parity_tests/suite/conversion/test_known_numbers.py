@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,11 +16,7 @@ from gradparity import CannotConvert, to_jax
 from parity_tests.suite.conversion.compared import assert_same, double, numbers
 from parity_tests.suite.marks import fast
 
-
-@pytest.fixture(autouse=True)
-def _float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 class GraphConvolution(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,7 @@ from gradparity import CannotConvert, to_jax
 from parity_tests.suite.conversion.compared import assert_close, assert_same, double, numbers
 from parity_tests.suite.marks import fast
 
-
-@pytest.fixture(autouse=True)
-def _float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 Pair = namedtuple("Pair", "first second")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,11 +13,7 @@ from torch import Tensor, nn
 from gradparity import Converted, to_jax
 from parity_tests.suite.conversion.compared import BOUND, double, numbers
 
-
-@pytest.fixture(autouse=True)
-def _float64() -> Iterator[None]:
-    with jax.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 class Head(nn.Module):
