@@ -252,10 +252,17 @@ def line_of(node: Node) -> str:
 
 
 def constant_of(program: ExportedProgram, name: str) -> torch.Tensor:
-    """Return a tensor that an exported function has closed over."""
-    tensor = program.state_dict.get(name, program.constants.get(name))
-    assert isinstance(tensor, torch.Tensor)
-    return tensor
+    """Return a tensor that an exported function has closed over.
+
+    Raises:
+        CannotConvert: it is no tensor.
+    """
+    found = program.state_dict.get(name, program.constants.get(name))
+    if isinstance(found, torch.Tensor):
+        return found
+    if isinstance(found, torch.Generator):
+        raise CannotConvert("the function draws from a torch.Generator; leave generator= out, and draw by a key of JAX")
+    raise CannotConvert(f"the function closes over {type(found).__name__}, which has no counterpart in JAX")
 
 
 def numbers_of(tensor: torch.Tensor) -> np.ndarray:

@@ -123,3 +123,9 @@ def test_without_a_key() -> None:
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(CannotConvert, match="aten::poisson draws random numbers in a way that has no counterpart"):
         to_jax(lambda x: torch.poisson(x), torch.ones(3))
+
+
+def test_a_generator_is_refused() -> None:
+    generator = torch.Generator().manual_seed(0)
+    with pytest.raises(CannotConvert, match="leave generator= out, and draw by a key of JAX"):
+        to_jax(lambda x: x + torch.randint(0, 3, (3,), generator=generator), torch.ones(3))
