@@ -85,7 +85,8 @@ def _in_float64(tensors: Iterable[Tensor]) -> list[Tensor]:
 def _give(module: nn.Module, tensors: Mapping[int, Tensor]) -> None:
     """Give a module other parameters and buffers, by the identity of its own."""
     for part in module.modules():
-        for table in (part._parameters, part._buffers):
+        tables: Any = (part._parameters, part._buffers)
+        for table in tables:
             for name, x in table.items():
                 if x is not None:
                     table[name] = tensors[id(x)]

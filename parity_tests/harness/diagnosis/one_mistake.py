@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from jax.extend import core
@@ -70,8 +71,13 @@ def outcomes(
             pair = interpret(closed, pairs, _Mistaken(precision, mistake))[result]
         except _REFUSALS:  # the arrays do not fit together
             continue
-        if np.shape(pair[0]) == np.shape(closed.jaxpr.outvars[result].aval):
+        if np.shape(pair[0]) == _shape(closed.jaxpr.outvars[result]):
             yield mistake, pair
+
+
+def _shape(atom: Any) -> tuple[int, ...]:
+    """The shape of an operand or result, which is always an array here."""
+    return atom.aval.shape
 
 
 def _equations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
@@ -84,7 +90,7 @@ def _equations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
 
 def _of(eqn: core.JaxprEqn, whole: str, operands: Sequence[str]) -> Iterator[Mistake]:
     """The mistakes in one equation, of this formula and with operands of these."""
-    name, shape = eqn.primitive.name, np.shape(eqn.outvars[0].aval)
+    name, shape = eqn.primitive.name, _shape(eqn.outvars[0])
 
     def mistake(text: str, edit: Edit) -> Mistake:
         return Mistake(id(eqn), text, edit)
@@ -106,18 +112,18 @@ def _of(eqn: core.JaxprEqn, whole: str, operands: Sequence[str]) -> Iterator[Mis
                 yield mistake(f"{text} in {whole}", lambda x, _, i=i: _spread(x[i], shape))
     elif name == "reduce_sum":
         axes = tuple(eqn.params["axes"])
-        size = int(np.prod([np.shape(eqn.invars[0].aval)[axis] for axis in axes]))
+        size = int(np.prod([_shape(eqn.invars[0])[axis] for axis in axes]))
         yield mistake(f"with the mean in place of {whole}", lambda _, y: (y[0] / size, y[1] / size))
         yield mistake(f"with the first entry in place of {whole}", lambda x, _: _first(x[0], axes))
         yield mistake(f"with the last entry in place of {whole}", lambda x, _: _first(_reversed(x[0], axes), axes))
-        for other in range(np.ndim(eqn.invars[0].aval)) if len(axes) == 1 else ():
-            if other not in axes:
+        for other in range(len(_shape(eqn.invars[0]))) if len(axes) == 1 else ():
+            if other not in axes and _shape(eqn.invars[0])[other]:
                 along = f"along axis {other}, and not {axes[0]}, in place of {whole}"
-                ratio = size / np.shape(eqn.invars[0].aval)[other]
+                ratio = size / _shape(eqn.invars[0])[other]
                 for what, factor in (("sum", 1.0), ("mean", ratio)):
                     edit = partial(_along, other, factor)
                     yield Mistake(id(eqn), f"with the {what} {along}", edit, axes[0])
-    elif len(operands) == 1 and not has(name, Kind.MOVES) and np.shape(eqn.invars[0].aval) == shape:
+    elif len(operands) == 1 and not has(name, Kind.MOVES) and _shape(eqn.invars[0]) == shape:
         text = f"without the sign of {whole}" if name == "neg" else f"with {operands[0]} in place of {whole}"
         yield mistake(text, lambda x, _: x[0])
 
@@ -143,12 +149,12 @@ def _along(axis: int, factor: float, operands: Sequence[Pair], right: Pair) -> P
     return factor * x.sum(axis, keepdims=True), factor * (e + rounding).sum(axis, keepdims=True)
 
 
-def _first(pair: Pair, axes: Sequence[int]) -> Pair:
+def _first(pair: Pair, axes: tuple[int, ...]) -> Pair:
     index = tuple(0 if axis in axes else slice(None) for axis in range(pair[0].ndim))
     return pair[0][index], pair[1][index]
 
 
-def _reversed(pair: Pair, axes: Sequence[int]) -> Pair:
+def _reversed(pair: Pair, axes: tuple[int, ...]) -> Pair:
     return np.flip(pair[0], axes), np.flip(pair[1], axes)
 
 
@@ -168,7 +174,7 @@ class _Mistaken(Bounds):
     def run(self, step: Step, operands: list[Pair], known: Mapping[core.Var, Pair]) -> Sequence[Pair]:
         """The results of an equation; one that is not as it should be goes on in a shape that can be broadcast."""
         mistake = self._mistake
-        expected = [np.shape(x.aval) for x in step.eqn.invars]
+        expected = [_shape(x) for x in step.eqn.invars]
         if mistake.axis is not None and step.inner is None and [np.shape(x) for x, _ in operands] != expected:
             return [self._of_another_shape(step, operands, mistake.axis)]
         results = self.with_losses(step, operands)
@@ -177,15 +183,15 @@ class _Mistaken(Bounds):
     def _of_another_shape(self, step: Step, operands: list[Pair], axis: int) -> Pair:
         """The result where an operand has kept the axis that it should have lost, and has lost another one."""
         kept = max(np.ndim(x) for x, _ in operands)
-        result = np.shape(step.eqn.outvars[0].aval)
+        result = _shape(step.eqn.outvars[0])
         if has(step.name, Kind.MOVES) or (
-            step.name == "reduce_sum" and np.size(step.eqn.invars[0].aval) == math.prod(result)
+            step.name == "reduce_sum" and math.prod(_shape(step.eqn.invars[0])) == math.prod(result)
         ):
             (pair,) = operands
             return _spread(pair, result) if len(result) == kept and result[axis] > 1 else pair
         aligned = []
         for (x, e), atom in zip(operands, step.eqn.invars, strict=True):
-            missing = np.ndim(x) == kept - 1 and np.shape(x) == np.shape(atom.aval)
+            missing = np.ndim(x) == kept - 1 and np.shape(x) == _shape(atom)
             aligned.append((np.expand_dims(x, axis), np.expand_dims(e, axis)) if missing and kept > 1 else (x, e))
         shape = np.broadcast_shapes(*(np.shape(x) for x, _ in aligned))
         return self.with_losses(step, [_spread(pair, shape) for pair in aligned])[0]

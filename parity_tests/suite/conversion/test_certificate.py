@@ -102,6 +102,9 @@ class LooksAtTypes(nn.Module):
 class Views(nn.Module):
     """One buffer is a part of another, also in another dtype."""
 
+    whole: Tensor
+    part: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("whole", torch.zeros(3))
