@@ -145,7 +145,7 @@ def decided(
     if all(d <= room for d in off):
         if not slopes.smooth:
             return Verdict.CONVENTION, "the function has a kink there"
-        if slopes.error > MOST_OF_THE_DIGITS * size:
+        if slopes.error > MOST_OF_THE_DIGITS * size + _UNDERFLOWS:
             settled = abs(pytorch - jax) <= 4 * HALF_OF_THE_DIGITS * size
             return (Verdict.AGREES, "") if settled else (Verdict.UNDECIDED, "differences are not exact enough")
     # NaN is not small, but where there is no derivative it says so

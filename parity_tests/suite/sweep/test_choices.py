@@ -81,6 +81,13 @@ def test_an_infinite_number_is_right_where_no_format_holds_the_right_one():
     assert decided(-np.inf, 1e300, slopes, 1.0, scale=2.0**1023)[0].is_wrong
 
 
+def test_a_number_that_underflows_is_known_as_well_as_the_format_holds_it():
+    """XLA's 0 for the product of 1e-312 and 4e149, which is 4e-163: a subnormal number is 0 to it."""
+    slopes = Slopes(8.7425677692e-313, 8.7425677692e-313, 5e-324, "")
+    assert decided(3.5772299030793085e-163, 0.0, slopes, 0.0, scale=4.0917382598701773e149)[0] is Verdict.AGREES
+    assert decided(3.5772299030793085e-163, 1e-100, slopes, 0.0, scale=4.0917382598701773e149)[0].is_wrong
+
+
 def test_an_infinite_number_is_wrong_where_the_cotangent_times_the_values_overflows():
     slopes = Slopes(2.5e-8, 2.5e-8, 1e-24, "")
     assert decided(2e142, np.inf, slopes, 1e300, scale=8e149, rounding=lambda: 1e142)[0] is Verdict.WRONG_IN_JAX
