@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,6 +92,11 @@ class RunSpec:
     def folder(self) -> Path:
         """The folder in which failures are written."""
         return self.start / self.failures
+
+    @property
+    def sampling(self) -> Hashable:
+        """The key of the oracles, beside the spec."""
+        return self.device, self.seed, self.quick
 
     @property
     def named(self) -> str:
@@ -203,7 +208,7 @@ class RunSpec:
     def _protection(self) -> dict[str, str]:
         """Return the line of the environment on solutions by somebody else; nothing for the user's own code."""
         apart = getattr(self.source, "apart", None)
-        if apart is None and not getattr(self.source, "strange", False):
+        if (apart is None and not getattr(self.source, "strange", False)) or (apart is not None and apart.forked):
             return {}
         from parity_tests.harness.solutions.protection import protection
 
@@ -235,6 +240,18 @@ class RunSpec:
         """The command that judges a row again."""
         options = f"--only {row.check} --dtype {row.dtype} --device {row.device} --seed {self.seed}"
         return f"gradparity {self.source.command(row.candidate)} {options}{' --quick' if self.quick else ''}"
+
+    def release(self, candidates: Candidates) -> bool:
+        """End the processes that were forked for these candidates; returns whether there are any."""
+        how = getattr(self.source, "apart", None)
+        if how is None or not how.forked:
+            return False
+        from parity_tests.harness.solutions.proxy import Solution
+
+        for candidate in candidates:
+            if isinstance(solution := getattr(candidate, "given", None), Solution):
+                solution.process.close()
+        return True
 
 
 def _counted(alone: Plan, whole: int) -> tuple[int, int, int, int]:

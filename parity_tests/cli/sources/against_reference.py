@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import shlex
@@ -19,6 +20,7 @@ from parity_tests.cli.sources.parameters import parameters
 from parity_tests.cli.sources.source import FailedCandidate
 from parity_tests.cli.sources.stubs import check_stubs, stubbed
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS
+from parity_tests.harness.isolation.imported import Stamp, stamps
 from parity_tests.harness.names import nearest
 
 if TYPE_CHECKING:
@@ -227,6 +229,13 @@ class AgainstReference:
         return None if self.configs is None else tuple(configurations_of(self.configs))
 
     @property
+    def may_be_apart(self) -> bool:
+        """Whether the kernel is one function in a file of its own, which the process that judges need not load."""
+        file, others = (self.start / self.kernel.path).resolve(), self.reference.files(self.start)
+        in_package = (file.parent / "__init__.py").exists()
+        return not (self.configs or self.stubs or in_package or file in {other.resolve() for other in others})
+
+    @property
     def file(self) -> Path | None:
         """None: no one file has both."""
         return None
@@ -254,23 +263,17 @@ class AgainstReference:
         from parity_tests.cli.case_file import CaseError
         from parity_tests.harness.candidates.configurations import configured
         from parity_tests.harness.crosscheck import as_candidate, name_of
-        from parity_tests.harness.specs.spec import OpSpec
 
-        modules: dict[Path, Any] = {}
-        trusted = self.apart is None
-        with stubbed(self.stubs):
-            kernel = self.kernel.found_in(modules, self.start, in_package=True) if trusted else None
-            reference = self.reference.found_in(modules, self.start, in_package=trusted)
-        try:
-            params = parameters(self.params or "")
-            spec = OpSpec.from_torch(
-                reference, inputs=self.inputs, sizes=self.sizes, params=params, name=name_of(reference)
-            )
-        except (TypeError, ValueError) as error:
-            raise CaseError(f"{self.reference}: {error}") from error
         if self.apart is not None:
+            # The same object as long as its file has not changed, so that its oracle judges the next kernel, too.
+            files = stamps(self.reference.files(self.start))
+            of_all = replace(self, kernel=_NO_KERNEL, apart=replace(self.apart, hidden=()))
+            spec = _known_spec(of_all, tuple(files.values()))
             return spec, [self._candidate(self.apart)]
-        assert kernel is not None
+        modules: dict[Path, Any] = {}
+        with stubbed(self.stubs):
+            kernel = self.kernel.found_in(modules, self.start, in_package=True)
+        spec = self._spec(modules, in_package=True)
         try:
             if self.configs is not None:
                 calls = configured(kernel, configurations_of(self.configs).values())
@@ -278,6 +281,19 @@ class AgainstReference:
             return spec, [as_candidate(kernel, name_of(kernel), None)]
         except (TypeError, ValueError) as error:
             raise CaseError(f"{self.kernel}: {error}") from error
+
+    def _spec(self, modules: dict[Path, Any], in_package: bool) -> OpSpec:
+        from parity_tests.cli.case_file import CaseError
+        from parity_tests.harness.crosscheck import name_of
+        from parity_tests.harness.specs.spec import OpSpec
+
+        with stubbed(self.stubs):
+            reference = self.reference.found_in(modules, self.start, in_package)
+        try:
+            params, name = parameters(self.params or ""), name_of(reference)
+            return OpSpec.from_torch(reference, inputs=self.inputs, sizes=self.sizes, params=params, name=name)
+        except (TypeError, ValueError) as error:
+            raise CaseError(f"{self.reference}: {error}") from error
 
     def _candidate(self, apart: Apart) -> Candidate | NotBuilt:
         """The kernel in a process of its own."""
@@ -302,6 +318,15 @@ class AgainstReference:
         written = (f" {option} {shlex.quote(value)}" for option, value in options.items() if value is not None)
         flags = [*(f" --stub {name}" for name in self.stubs), *([" --untrusted"] if self.untrusted else [])]
         return f"check {shlex.quote(str(self.kernel))}{''.join(written)}{''.join(flags)}"
+
+
+_NO_KERNEL = Named(Path(), "")
+
+
+@functools.lru_cache(64)
+def _known_spec(source: AgainstReference, files: tuple[Stamp | None, ...]) -> OpSpec:
+    """The specification of a reference, whatever the kernel is; `files`: the state of the reference's files."""
+    return source._spec({}, in_package=source.apart is not None and source.apart.forked)
 
 
 def against_reference(

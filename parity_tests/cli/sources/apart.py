@@ -60,10 +60,12 @@ class Apart:
     Attributes:
         seconds: that it may take for a call.
         hidden: files and folders that it does not see, beside the reference.
+        forked: see `Solved`.
     """
 
     seconds: float
     hidden: tuple[Path, ...] = ()
+    forked: bool = False
 
     def solution(
         self,
@@ -96,7 +98,8 @@ class Apart:
         hidden = [*self.hidden]
         if reference is not None:
             hidden += [reference.resolve(), reference.resolve().parent / "__pycache__"]
-        solved = Solved(file, name, arguments, hidden[-2] if reference else None, operator, hidden, self.seconds)
+        named = hidden[-2] if reference else None
+        solved = Solved(file, name, arguments, named, operator, hidden, self.seconds, self.forked)
         process = _kept(_Key(solved))
         try:
             process.start()

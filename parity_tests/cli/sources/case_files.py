@@ -135,8 +135,12 @@ def case_file(
 
 
 def apart(source: Source, how: Apart) -> Source:
-    """A kernel in a process of its own, if it is somebody else's; else the source as it is."""
-    return replace(source, apart=how) if isinstance(source, AgainstReference) and source.untrusted else source
+    """A kernel in a process of its own, if it is somebody else's, or may be forked; else the source as it is."""
+    if not isinstance(source, AgainstReference):
+        return source
+    if source.untrusted:
+        return replace(source, apart=replace(how, forked=False))
+    return replace(source, apart=how) if how.forked and source.may_be_apart else source
 
 
 def of_failure(failed: FailedCandidate) -> CaseFile | AgainstReference | None:

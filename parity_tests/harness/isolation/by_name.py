@@ -59,6 +59,11 @@ class Calls:
         except Exception as error:
             raise ImportError(f"{type(error).__name__}: {error}; {REMEDY}") from error
 
+    @property
+    def sampling(self) -> Hashable:
+        """The key of the oracles, beside the spec."""
+        return self.device, self.seed, self.quick
+
     def oracles(self, spec: OpSpec) -> Oracles:
         """The oracles that judge all candidates."""
         return Oracles(spec, self.device, self.seed, select_samples(self.quick))
@@ -89,6 +94,10 @@ class Calls:
     def again(self, row: Row) -> str:
         """The call that judges a row again."""
         return replay_line(self.quick, row)
+
+    def release(self, candidates: Sequence[AnyCandidate | NotBuilt]) -> bool:
+        """None runs in a process of its own."""
+        return False
 
 
 def replay_line(quick: bool, row: Row) -> str:

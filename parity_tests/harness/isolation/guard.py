@@ -155,6 +155,8 @@ class Guarded:
                     following = task if not task.done else waiting.pop(0) if waiting else None
                     if following is not None:
                         begin(self._pool.take() if worker.ended else worker, following)
+                    elif not worker.ended:
+                        self._pool.give_back(worker)
 
 
 class Surveying:
@@ -181,8 +183,11 @@ class Surveying:
                 match message:
                     case WorkerError() | CannotLoad():
                         raise message
-                    case Surveyed(found):
+                    case Surveyed(found, imported):
+                        self._pool.imported |= imported
                         self._pool.give_back(worker)
+                        if isinstance(found, CannotLoad):
+                            raise found
                         return found
             how = worker.end if worker.ended else ""
             if not worker.ended and time.monotonic() - worker.heard > self._seconds:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from parity_tests.harness.isolation.crash import Place
+from parity_tests.harness.isolation.imported import Stamps
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Row
 
@@ -35,6 +36,7 @@ class Work(Protocol):
     Attributes:
         source: what `load` depends on; equal ones are loaded once.
         device: see `Plan`.
+        sampling: what the oracles depend on beside the spec, such as the device and the seed.
         folder: for what is written about failures; None if nothing is.
     """
 
@@ -43,6 +45,9 @@ class Work(Protocol):
 
     @property
     def device(self) -> str: ...
+
+    @property
+    def sampling(self) -> Hashable: ...
 
     @property
     def folder(self) -> Path | None: ...
@@ -56,7 +61,7 @@ class Work(Protocol):
         ...
 
     def oracles(self, spec: OpSpec) -> Oracles:
-        """The oracles that judge all work of this source on this device."""
+        """The oracles that judge all work with this spec and this sampling."""
         ...
 
     def plan(self, spec: OpSpec, candidates: Candidates, oracles: Oracles) -> Plan:
@@ -69,6 +74,10 @@ class Work(Protocol):
 
     def again(self, row: Row) -> str:
         """The command that judges a row again, for the text of a failure."""
+        ...
+
+    def release(self, candidates: Candidates) -> bool:
+        """End the processes that run these candidates for this work alone; returns whether there are any."""
         ...
 
 
@@ -105,9 +114,10 @@ class Survey:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """The answer to `Survey`: what `Surveyable.surveyed` returns."""
+    """The answer to `Survey`: what `Surveyable.surveyed` returns or raises, and the modules imported by now."""
 
     found: object
+    imported: Stamps
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import pickle
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # this module is imported, and processes are started, before PyTorch and JAX are imported here
+    from parity_tests.harness.isolation.imported import Stamp
     from parity_tests.harness.isolation.messages import Survey, Work
     from parity_tests.harness.judging.resume import Earlier
 
@@ -143,13 +145,17 @@ class Worker:
 class Pool:
     """The processes of a run, each with its share of the machine's cores; they are ended with it.
 
-    `count`: how many may judge at a time.
+    Attributes:
+        count: how many may judge at a time.
+        imported: the user's modules that a process had imported when it was last asked what there is.
     """
 
     def __init__(self, count: int = 1) -> None:
         self.count = count
+        self.imported: dict[Path, Stamp | None] = {}
         self._workers: list[Worker] = []
         self._idle: list[Worker] = []
+        self._numbers = itertools.count()
         self._folder = tempfile.TemporaryDirectory(prefix="gradparity-")
 
     def __enter__(self) -> Pool:
@@ -164,7 +170,7 @@ class Pool:
         if not self._idle:
             self.start()
         for worker in self._idle:
-            while not worker.connection.poll(_POLL):
+            while not worker.ready and not worker.connection.poll(_POLL):
                 meanwhile()
 
     def take(self) -> Worker:
@@ -176,8 +182,9 @@ class Pool:
         environment = {} if threads is None else {name: str(threads) for name in THREADS}
         started: list[Worker] = []
         with _environment(environment), _interruptions_held_back():
+            self._workers = [worker for worker in self._workers if worker.process.is_alive()]
             for _ in range(count):
-                trace = Path(self._folder.name) / f"{len(self._workers)}.txt"
+                trace = Path(self._folder.name) / f"{next(self._numbers)}.txt"
                 started.append(Worker(threads, trace))
                 self._workers.append(started[-1])
         return started

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import signal
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,7 @@ import torch
 
 from parity_tests.harness.exceptions.defects import one_line_description
 from parity_tests.harness.isolation.crash import Place
+from parity_tests.harness.isolation.imported import Stamps, imported
 from parity_tests.harness.isolation.messages import (
     At,
     Began,
@@ -46,6 +48,7 @@ from parity_tests.harness.specs.spec import OpSpec
 if TYPE_CHECKING:
     from parity_tests.harness.isolation.messages import Candidates
 
+_COURTS = 64  # oracles that a process keeps
 LOST, INTERRUPTED = 1, 130  # exit codes of a process whose candidate closes its connection, or interrupts it
 
 
@@ -71,7 +74,8 @@ def work(connection: Connection, threads: int | None, trace: str) -> None:
 
 def _serve(connection: Connection) -> None:
     loaded: dict[Hashable, tuple[OpSpec, Candidates]] = {}
-    courts: dict[Hashable, Oracles] = {}  # what an oracle has found out serves the next candidate, too
+    courts: dict[Hashable, tuple[OpSpec, Oracles]] = {}  # what an oracle has found out serves the next candidate, too
+    modules: Stamps = {}
     send = partial(_send, connection)
     send(Ready())
 
@@ -84,13 +88,25 @@ def _serve(connection: Connection) -> None:
         while True:
             message: Survey | tuple[Work, Earlier] = _received(connection)
             if isinstance(message, Survey):
-                send(Surveyed(message.work.surveyed(*load(message.work))))
+                began, found = time.time_ns(), None
+                try:
+                    found = message.work.surveyed(*load(message.work))
+                except CannotLoad as error:  # another one may be loaded
+                    found = CannotLoad(str(error))
+                modules = imported(modules, began)
+                send(Surveyed(found, modules))
                 continue
             job, earlier = message
             spec, candidates = load(job)
-            oracles = courts.setdefault((job.source, job.device), job.oracles(spec))
+            key = id(spec), job.sampling
+            spec, oracles = courts.pop(key, None) or (spec, job.oracles(spec))
+            courts[key] = spec, oracles
+            if len(courts) > _COURTS:
+                del courts[next(iter(courts))]  # the one that was asked the longest time ago
             plan = replace(job.plan(spec, candidates, oracles), earlier=earlier)
             _carry_out(job, replace(plan, on_trial=_announcing(plan, oracles, send)), send)
+            if job.release(candidates):
+                del loaded[job.source]
     except OracleError as error:
         send(WorkerError(of_oracle_error(error)))
     except NotFloat64 as error:

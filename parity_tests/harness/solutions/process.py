@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import shutil
@@ -12,11 +11,12 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from parity_tests.harness.exceptions.frames import frames, innermost_calls
 from parity_tests.harness.exceptions.from_solution import FromSolution, NoAnswer, as_error
@@ -25,6 +25,7 @@ from parity_tests.harness.solutions.guest import values
 from parity_tests.harness.solutions.guest.launch import descendants
 from parity_tests.harness.solutions.guest.wire import Channel, Ended, Limits, TooLate, WireError
 from parity_tests.harness.solutions.numbers import Numbers
+from parity_tests.harness.solutions.nursery import Forked, nursery
 from parity_tests.harness.solutions.protection import LAUNCH, START, configuration, protection
 from parity_tests.harness.solutions.results import Results, tensor_of
 
@@ -62,6 +63,8 @@ class Solved:
         operator: the name of the operator of ATen that must not be called.
         hidden: files and folders that it does not see, the reference's among them.
         seconds: that it may take for a call.
+        forked: whether its process is forked from one that has imported PyTorch, in milliseconds, and has no
+            namespaces: for code of the user's own.
     """
 
     path: Path
@@ -71,6 +74,7 @@ class Solved:
     operator: str | None = None
     hidden: Sequence[Path] = ()
     seconds: float = 600.0
+    forked: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +111,7 @@ class SolutionProcess:
     numbers: Numbers = field(default_factory=Numbers)
     results: Results = field(default_factory=Results)
     _ends: int = 0
-    _running: subprocess.Popen | None = None
+    _running: subprocess.Popen | Forked | None = None
     _channel: Channel | None = None
     _folder: Path | None = None
     _number: int = 0
@@ -178,7 +182,8 @@ class SolutionProcess:
         self.released.clear()
         self.results.clear()
         solved = self.solved
-        reachable = not (protection().namespaces and solved.reference in solved.hidden)
+        # The user's own kernel may share code with the reference.
+        reachable = not (solved.forked or (self._in_namespaces and solved.reference in solved.hidden))
         file = os.path.realpath(solved.reference) if solved.reference is not None and reachable else None
         switches = [
             (name.removeprefix("torch.backends."), values.as_data(value, _no_tensor))
@@ -206,26 +211,19 @@ class SolutionProcess:
         except Exception as error:  # whatever an answer that is none may raise
             raise self.refuted(str(error)) from None
 
-    def _start(self) -> tuple[subprocess.Popen, Channel]:
+    @property
+    def _in_namespaces(self) -> bool:
+        return not self.solved.forked and protection().namespaces
+
+    def _start(self) -> tuple[subprocess.Popen | Forked, Channel]:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="gradparity-solution-", dir=_place[-1]))
-            atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         there, asking = os.pipe()
         answers, back = os.pipe()
-        further = [path for path in sys.path if "site-packages" in path or "dist-packages" in path]
-        command = (sys.executable, "-I", "-B", str(START), str(there), str(back), *further)
-        configured = configuration(command, self._folder, self.solved.hidden, protection().namespaces, (there, back))
         try:
             with (self._folder / "said").open("wb") as said:
-                running = subprocess.Popen(
-                    (sys.executable, "-I", "-S", str(LAUNCH), configured),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=said,
-                    pass_fds=(there, back),
-                    start_new_session=True,
-                    env=_environment(self._folder / "own"),
-                )
+                running = self._launched(self._folder, there, back, said)
         except BaseException:
             os.close(asking)
             os.close(answers)
@@ -234,6 +232,22 @@ class SolutionProcess:
             os.close(there)
             os.close(back)
         return running, Channel(answers, asking)
+
+    def _launched(self, folder: Path, there: int, back: int, said: BinaryIO) -> subprocess.Popen | Forked:
+        if self.solved.forked:
+            return nursery().forked(there, back, said.fileno())
+        further = [path for path in sys.path if "site-packages" in path or "dist-packages" in path]
+        command = (sys.executable, "-I", "-B", str(START), f"{there},{back}", *further)
+        configured = configuration(command, folder, self.solved.hidden, self._in_namespaces, (there, back))
+        return subprocess.Popen(
+            (sys.executable, "-I", "-S", str(LAUNCH), configured),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            pass_fds=(there, back),
+            start_new_session=True,
+            env=_environment(folder / "own"),
+        )
 
     def _asked(
         self, header: Mapping[str, Any], buffers: Sequence[bytes], seconds: float
@@ -331,7 +345,7 @@ class SolutionProcess:
 
     def _end(self) -> None:
         if self._running is not None:
-            left = [] if protection().namespaces else descendants(self._running.pid)  # which end with their namespace
+            left = [] if self._in_namespaces else descendants(self._running.pid)  # which end with their namespace
             for pid in left:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from parity_tests.cli.watch import _command, stamps, used_by
+from parity_tests.cli.used_files import used_by
+from parity_tests.cli.watch import _command
+from parity_tests.harness.isolation.imported import stamps
 from parity_tests.suite.cli._square import SPEC, WRONG, gradparity
 
 ROOT = Path(__file__).resolve().parents[3]

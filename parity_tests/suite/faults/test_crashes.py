@@ -85,7 +85,7 @@ class _Loading:
     def messages(self) -> list[Surveyed]:
         """None at first."""
         self._asked += 1
-        return [Surveyed("what there is")] if self._asked > 2 else []
+        return [Surveyed("what there is", {})] if self._asked > 2 else []
 
     def stop(self) -> None:
         """End it."""
@@ -101,7 +101,7 @@ def test_to_load_may_take_longer_than_a_sample(tmp_path: Path, monkeypatch: pyte
     """On a loaded machine the imports alone take longer than a short --trial-timeout."""
     monkeypatch.setattr(guard, "TRIAL_SECONDS", floor)
     worker = _Loading()
-    pool = SimpleNamespace(take=lambda: worker, give_back=lambda worker: None)
+    pool = SimpleNamespace(take=lambda: worker, give_back=lambda worker: None, imported={})
     surveying = Surveying(RunSpec(CatalogOperator("attn", ()), None, "cpu", (), (), 0, 0.0, False, tmp_path), pool, 1.0)
     if floor > 60:
         with pytest.raises(StopIteration) as end:

@@ -13,9 +13,9 @@ import os
 import signal
 import struct
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 NO_NAMESPACES = 70  # the exit code if they are not to be had
 _ID = 1000  # of the user in the namespace, who must not be its root: that one could undo the mounts
@@ -46,17 +46,22 @@ def _prctl(option: int, value: int) -> None:
 def main() -> None:
     """Start what the configuration says, wait for its end, and end as it did."""
     config = json.loads(sys.argv[1])
-    _die_with(config["parent"])
-    _prctl(_SUBREAPER, 1)
+    die_with(config["parent"])
     if not config["namespaces"]:
-        _end_as(_child(lambda: _run(config)))
+        supervise(lambda: _run(config), config["descriptors"])
     try:
         _unshare()
     except OSError as error:
         sys.stderr.write(f"{error.strerror} ({error.filename or 'unshare'})\n")
         sys.stderr.flush()
         os._exit(NO_NAMESPACES)
-    _end_as(_child(lambda: _first(config)))
+    supervise(lambda: _first(config), config["descriptors"])
+
+
+def supervise(run: Callable[[], None], descriptors: Sequence[int]) -> NoReturn:
+    """Run it in a child, with which these descriptors end, and end as it does, after all that it has left."""
+    _prctl(_SUBREAPER, 1)
+    _end_as(_child(run, descriptors))
 
 
 def _first(config: Mapping[str, Any]) -> None:
@@ -67,7 +72,7 @@ def _first(config: Mapping[str, Any]) -> None:
         sys.stderr.write(f"{error.strerror} ({error.filename})\n")
         sys.stderr.flush()
         os._exit(NO_NAMESPACES)
-    status = _child(lambda: _run(config))
+    status = _child(lambda: _run(config), config["descriptors"])
     os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 
 
@@ -77,7 +82,7 @@ def _run(config: Mapping[str, Any]) -> None:
     os.execv(config["command"][0], config["command"])
 
 
-def _child(run: Callable[[], None]) -> int:
+def _child(run: Callable[[], None], descriptors: Sequence[int]) -> int:
     """Fork, run it in the child, and wait for that; returns its status once it has ended, and kills what it left."""
     parent = os.getpid()
     child = os.fork()
@@ -89,17 +94,12 @@ def _child(run: Callable[[], None]) -> int:
             run()
         finally:
             os._exit(127)
-    for descriptor in _kept_open():
+    for descriptor in filter(_is_open, descriptors):
         os.close(descriptor)  # so that the end of the child is the end of its pipes
     while True:
         ended, status = os.wait()
         if ended == child:
             return status
-
-
-def _kept_open() -> list[int]:
-    """The descriptors beside the standard ones."""
-    return [int(name) for name in json.loads(sys.argv[1])["descriptors"] if _is_open(int(name))]
 
 
 def _is_open(descriptor: int) -> bool:
@@ -110,7 +110,7 @@ def _is_open(descriptor: int) -> bool:
     return True
 
 
-def _end_as(status: int) -> None:
+def _end_as(status: int) -> NoReturn:
     """End as the child has ended; the children that it left, which became this one's, end first."""
     _kill_children()
     if os.WIFSIGNALED(status):
@@ -150,7 +150,8 @@ def descendants(ancestor: int) -> list[int]:
     return found
 
 
-def _die_with(parent: int) -> None:
+def die_with(parent: int) -> None:
+    """End this process with its parent, of this number."""
     _prctl(_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

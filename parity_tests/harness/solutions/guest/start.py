@@ -1,4 +1,4 @@
-"""The first file of a solution's process; run by its path, with the descriptors of its two pipes."""
+"""The first file of a solution's process, or of the nursery of many; run by its path, with descriptors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _PACKAGE = "gradparity_guest"
 
 
 def main() -> None:
-    """Answer requests until nobody sends any more."""
-    reading, writing, *further = sys.argv[1:]
+    """Answer requests until nobody sends any more: of a solution over two pipes, of a nursery over a socket."""
+    descriptors, *further = sys.argv[1:]
     sys.argv[:] = [""]
     known = {*sys.path}
     sys.path += [path for path in further if path not in known]
@@ -27,9 +27,13 @@ def main() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules[_PACKAGE] = package
     spec.loader.exec_module(package)
-    serving = importlib.import_module(f"{_PACKAGE}.serving")
+    first, *second = map(int, descriptors.split(","))
+    if not second:
+        sys.path[:] = further  # the user's own order
+        importlib.import_module(f"{_PACKAGE}.nursing").nurse(first)
+        return
     wire = importlib.import_module(f"{_PACKAGE}.wire")
-    serving.serve(wire.Channel(int(reading), int(writing)))
+    importlib.import_module(f"{_PACKAGE}.serving").serve(wire.Channel(first, *second))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 _LENGTH = struct.Struct(">I")
 _CHUNK = 2**20  # bytes that are read at a time
+REQUEST = 2**12  # bytes of the longest request to a nursery
 
 
 class WireError(Exception):

@@ -116,7 +116,8 @@ def test_no_process_is_started_for_which_there_is_no_candidate(
     def worker(threads: int | None, trace: Path) -> SimpleNamespace:
         begun.append(trace)
         ready = SimpleNamespace(poll=lambda timeout: True)
-        return SimpleNamespace(connection=ready, kill=lambda: None, process=SimpleNamespace(join=lambda: None))
+        process = SimpleNamespace(join=lambda: None, is_alive=lambda: True)
+        return SimpleNamespace(connection=ready, ready=False, kill=lambda: None, process=process)
 
     monkeypatch.setattr(processes, "Worker", worker)
     with processes.Pool(jobs) as pool:
