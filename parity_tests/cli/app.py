@@ -10,6 +10,7 @@ import inspect
 import os
 import secrets
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import metadata
@@ -20,6 +21,7 @@ import typer
 
 from parity_tests.cli.commands.checks import checks, explain
 from parity_tests.cli.commands.report import report
+from parity_tests.cli.commands.serve import serve
 from parity_tests.cli.commands.sweep_and_merge import merge, sweep
 from parity_tests.cli.configuration import defaults
 from parity_tests.cli.exit_codes import COULD_NOT_RUN
@@ -27,6 +29,7 @@ from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.judging_options import OnlyOption, SeedOption, judging_options, names_of
 from parity_tests.cli.options import Options
 from parity_tests.cli.report_files import ReportFile, ReportFiles, empty_report
+from parity_tests.cli.served import Served, all_forked
 from parity_tests.cli.sources import SOURCES
 from parity_tests.cli.sources.against_reference import AgainstReference
 from parity_tests.cli.sources.apart import CHECKS as FIRST_ORDER
@@ -59,7 +62,8 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
             sources = command.sources(**of_source)
             source = context.get_parameter_source("seed")  # of the Click that Typer has brought or found
             options = replace(options, drawn=source is None or source.name == "DEFAULT")
-            options, sources = _apart(command, options, files, sources)
+            served = isinstance(context.obj, Served)
+            options, sources = _apart(command, options, files, sources, served)
             watched = [file for source in sources for file in source.files]
             if options.watch and not watched:
                 raise ValueError(f"--watch: {command.name} judges what is installed, and no file of yours")
@@ -75,17 +79,23 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
 
 
 def _apart(
-    command: SourceCommand, options: Options, files: ReportFiles, sources: Sequence[Source]
+    command: SourceCommand, options: Options, files: ReportFiles, sources: Sequence[Source], served: bool
 ) -> tuple[Options, Sequence[Source]]:
-    """The solutions of somebody else's in processes of their own, at inputs that nobody can know beforehand."""
+    """The solutions of somebody else's in processes of their own, at inputs that nobody can know beforehand.
+
+    And those that are served, as far as that can be judged there.
+    """
+    if served and (options.watch or not options.isolate):
+        raise ValueError(f"{'--watch' if options.watch else '--no-isolate'}: a server judges once, in other processes")
     if command.apart is None:
         return options, sources
     reports = [file.path for file in files if file is not None and file.path is not None]
-    how = Apart(options.trial_seconds, (*reports, options.start / options.failures))
+    forked = served and sys.platform.startswith("linux") and {*options.checks} <= {*FIRST_ORDER}
+    how = Apart(options.trial_seconds, (*reports, options.start / options.failures), forked)
     found = [command.apart(source, how) for source in sources]
     if found == [*sources]:
         return options, sources
-    if options.drawn:
+    if options.drawn and not all_forked(found):
         options = replace(options, seed=secrets.randbelow(2**31))
     options = replace(options, only=options.only or FIRST_ORDER)
     if not options.isolate or os.name != "posix":  # other systems hand over no pipes
@@ -226,6 +236,7 @@ def formula(
     raise typer.Exit(code)
 
 
+app.command()(serve)
 app.command()(sweep)
 app.command()(merge)
 
@@ -316,7 +327,8 @@ def _judge(
 ) -> None:
     """Start the processes that judge, which takes seconds, and import meanwhile what shows their results."""
     interruption = _interruption(context)
-    pool = Pool(min(options.jobs, cores())) if options.isolate else None
+    warm = context.obj.pool(sources) if isinstance(context.obj, Served) and all_forked(sources) else None
+    pool = warm or (Pool(min(options.jobs, cores())) if options.isolate else None)
 
     def write(text: str) -> None:
         if files.json is not None and files.json.kept:
@@ -329,11 +341,11 @@ def _judge(
 
     interruption.last_words = last_words
     try:
-        adopting = Adopted().adopting() if options.apart else contextlib.nullcontext()
-        with adopting as adopted, contextlib.nullcontext() if pool is None else pool:
+        adopting = Adopted().adopting() if options.apart and warm is None else contextlib.nullcontext()
+        with adopting as adopted, contextlib.nullcontext() if pool is None or pool is warm else pool:
             with contextlib.suppress(OSError):  # tried again in the end, and told
                 write("not finished: nothing is judged yet")
-            if pool is not None:
+            if pool is not None and pool is not warm:
                 # One for each candidate; of a source that must be loaded first, none is known yet.
                 pool.start(sum(len(source.names or ("unknown",)) for source in sources))
             from parity_tests.cli.session import Session

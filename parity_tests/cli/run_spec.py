@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parity_tests.cli.last_failed import LastRun, rows_of
+from parity_tests.cli.sources.apart import CHECKS as FIRST_ORDER
 from parity_tests.cli.sources.source import Source
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.isolation.messages import CannotLoad
@@ -196,7 +197,7 @@ class RunSpec:
             environment(present, self.seed) | self._protection(),
             missing,
             {name: check.catches for name, check in CHECKS.items()},
-            left_out(self.selected(), precisions) if self.quick else "",
+            "; ".join(filter(None, (left_out(self.selected(), precisions) if self.quick else "", self._not_served))),
             tuple(i for i, c in enumerate(candidates) if not isinstance(c, NotBuilt)),
             tuple(candidate for candidate in candidates if isinstance(candidate, NotBuilt)),
             whole.length,
@@ -204,6 +205,14 @@ class RunSpec:
             {device: tuple(replace(self, device=device).plan(spec, candidates).keys) for device in present},
             {device: _counted(plan, whole.length_of_candidates) for device, plan in of_devices.items()},
         )
+
+    @property
+    def _not_served(self) -> str:
+        """The line of a report on checks that a server does not run unless they are named."""
+        how = getattr(self.source, "apart", None)
+        if how is None or not how.forked or self.checks != FIRST_ORDER:
+            return ""
+        return "second order, forward mode, vmap and others: a server judges to first order; gradparity check does all"
 
     def _protection(self) -> dict[str, str]:
         """Return the line of the environment on solutions by somebody else; nothing for the user's own code."""

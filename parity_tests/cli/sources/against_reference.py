@@ -267,8 +267,7 @@ class AgainstReference:
         if self.apart is not None:
             # The same object as long as its file has not changed, so that its oracle judges the next kernel, too.
             files = stamps(self.reference.files(self.start))
-            of_all = replace(self, kernel=_NO_KERNEL, apart=replace(self.apart, hidden=()))
-            spec = _known_spec(of_all, tuple(files.values()))
+            spec = _known_spec(replace(self, kernel=_NO_KERNEL), tuple(files.values()))
             return spec, [self._candidate(self.apart)]
         modules: dict[Path, Any] = {}
         with stubbed(self.stubs):

@@ -76,7 +76,7 @@ class Apart:
         reference: Path | None = None,
         operator: str | None = None,
     ) -> Solution:
-        """Start the process of a solution; it is kept, and serves whoever asks for the same.
+        """Start the process of a solution; unless it is forked, it is kept, and serves whoever asks for the same.
 
         Args:
             path: its file.
@@ -89,7 +89,7 @@ class Apart:
         """
         from parity_tests.cli.case_file import CaseError
         from parity_tests.harness.exceptions.from_solution import FromSolution, NoAnswer
-        from parity_tests.harness.solutions.process import Solved
+        from parity_tests.harness.solutions.process import SolutionProcess, Solved
         from parity_tests.harness.solutions.proxy import Solution
 
         if reason := why_no_file(path):
@@ -100,7 +100,7 @@ class Apart:
             hidden += [reference.resolve(), reference.resolve().parent / "__pycache__"]
         named = hidden[-2] if reference else None
         solved = Solved(file, name, arguments, named, operator, hidden, self.seconds, self.forked)
-        process = _kept(_Key(solved))
+        process = SolutionProcess(solved) if self.forked else _kept(_Key(solved))
         try:
             process.start()
         except NoAnswer as error:

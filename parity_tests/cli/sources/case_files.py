@@ -140,7 +140,7 @@ def apart(source: Source, how: Apart) -> Source:
         return source
     if source.untrusted:
         return replace(source, apart=replace(how, forked=False))
-    return replace(source, apart=how) if how.forked and source.may_be_apart else source
+    return replace(source, apart=replace(how, hidden=())) if how.forked and source.may_be_apart else source
 
 
 def of_failure(failed: FailedCandidate) -> CaseFile | AgainstReference | None:
