@@ -20,6 +20,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from parity_tests.cli.commands.checks import checks, explain
+from parity_tests.cli.commands.mcp import mcp
 from parity_tests.cli.commands.report import report
 from parity_tests.cli.commands.serve import serve
 from parity_tests.cli.commands.sweep_and_merge import merge, sweep
@@ -237,6 +238,7 @@ def formula(
 
 
 app.command()(serve)
+app.command()(mcp)
 app.command()(sweep)
 app.command()(merge)
 
