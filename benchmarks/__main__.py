@@ -328,5 +328,19 @@ def kernelbench(
     raise typer.Exit(measure_all(Console(), chosen, out, resume))
 
 
+@app.command()
+def serving(
+    count: Annotated[int, typer.Option(help="Kernels.", min=1)] = 1000,
+    out: Annotated[Path, typer.Option(help="The results, .md.")] = RESULTS / "serving.md",
+) -> None:
+    """Judge a thousand kernels by one `gradparity serve`, every tenth of them a fault; ten minutes.
+
+    Exit codes: 0 all verdicts are right, 1 one is not.
+    """
+    from benchmarks.serving import measure_serving
+
+    raise typer.Exit(measure_serving(Console(), count, out))
+
+
 if __name__ == "__main__":
     app()
