@@ -68,7 +68,7 @@ def differing_values(found: np.ndarray, other: np.ndarray, floor: np.ndarray | N
 
 def is_extreme(x: np.ndarray) -> np.ndarray:
     """Return where the square of a number that is not 0 overflows or vanishes, or almost."""
-    size = np.abs(x)
+    size = np.abs(x).astype(np.float64)
     return (size > EXTREME) | ((size > 0) & (size < 1 / EXTREME))
 
 

@@ -43,7 +43,8 @@ def explained(
     right, rng = side(mode, arguments)[index], np.random.default_rng(0)
     moved = np.zeros(right.shape)
     for _ in range(DRAWS):
-        near = [x * (1 + 2 * precision.u * rng.uniform(-1, 1, x.shape)) for x in arguments]
+        factors = [1 + 2 * precision.u * rng.uniform(-1, 1, x.shape) for x in arguments]
+        near = [np.asarray(x * factor, x.dtype) for x, factor in zip(arguments, factors, strict=True)]
         moved = np.fmax(moved, np.abs(side(mode, near)[index] - right))
     return np.maximum(ROOM * moved, _bound(case, function, mode, arguments, index, precision))
 

@@ -240,6 +240,24 @@ def test_other_values_are_no_reference():
     assert "values" in line.reason
 
 
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, Verdict.AGREES), (1.5, Verdict.WRONG_IN_PYTORCH)])
+def test_a_result_of_16_bits_is_judged_in_them(factor, verdict):
+    """The cotangent keeps its 16 bits as the numbers are moved by roundings of float64."""
+
+    def side(case: Case) -> Side:
+        return lambda mode, given: [np.asarray(y * factor, y.dtype) for y in case.in_pytorch(mode, given)]
+
+    call = call_of("_to_copy", {"self": X, "dtype": np.dtype("float16")})
+    lines = judge_entry(
+        *(lookup("_to_copy"), ["vjp", "vjp_of_vjp"], ["float64"]),
+        pytorch=side,
+        calls=lambda name, dtype: [call],
+        special=no_special_calls,
+    )
+    assert {line.of: line.verdict for line in lines if line.mode == "vjp"} == {"self": verdict}
+    assert all(line.calls for line in lines if line.mode == "vjp" or factor == 1)
+
+
 @pytest.mark.slow
 def test_a_repro_prints_what_pytorch_says():
     for mode in (*MODES, THIRD_ORDER):
