@@ -276,7 +276,7 @@ def _output(y: torch.Tensor, own: Sequence[int], sent: list[bytes]) -> dict[str,
 @contextlib.contextmanager
 def _ambient(state: Mapping[str, Any]) -> Iterator[None]:
     """The modes in which the judging side was called."""
-    before = torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled()
+    before = torch.get_default_dtype(), _deterministic()
     with contextlib.ExitStack() as stack:
         if state["inference"]:
             stack.enter_context(torch.inference_mode())
@@ -284,13 +284,22 @@ def _ambient(state: Mapping[str, Any]) -> Iterator[None]:
         for device, dtype in state["autocast"]:
             stack.enter_context(torch.autocast(device, DTYPES[dtype]))
         torch.set_default_dtype(DTYPES[state["dtype"]])
-        deterministic, only_warns = state["deterministic"]
-        torch.use_deterministic_algorithms(deterministic, warn_only=only_warns)
+        _set_deterministic(*state["deterministic"])
         try:
             yield
         finally:
             torch.set_default_dtype(before[0])
-            torch.use_deterministic_algorithms(before[1])
+            _set_deterministic(*before[1])
+
+
+def _deterministic() -> tuple[bool, bool]:
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def _set_deterministic(enabled: bool, only_warns: bool) -> None:
+    """Switch, unless it is so: PyTorch's setter imports its compiler, which takes as long as PyTorch itself."""
+    if (enabled, only_warns) != _deterministic():
+        torch.use_deterministic_algorithms(enabled, warn_only=only_warns)
 
 
 def serve(channel: Channel) -> None:
