@@ -88,6 +88,7 @@ def judged(case: Operator, call: Callable, checks: list[str] | None, dtypes: lis
 
 
 @pytest.mark.slow
+@rotating(3, by="case")
 @pytest.mark.parametrize(("case", "mistake"), MISTAKES)
 def test_a_mistake_is_caught(case, mistake):
     assert_caught(mistake, case.spec, courts(case)[0])

@@ -22,7 +22,7 @@ from .serving import serve
 from .wire import REQUEST, Channel
 
 _LOOK = 0.002  # seconds between two looks at a process that ends
-_LATER = ("torch._dynamo",)  # what the first call of an autograd.Function imports, in seconds
+_LATER = ("torch._dynamo",)  # which compiled kernels import, in seconds
 
 
 def nurse(descriptor: int) -> None:

@@ -23,6 +23,7 @@ from parity_tests.suite.harness.checks.planted import cases_of, mistake_of
 from parity_tests.suite.harness.checks.planted.race import ON_GPU, RUNS_ON_GPU
 from parity_tests.suite.harness.checks.planted.vjp import DOUBLE, NONLINEAR
 from parity_tests.suite.mistakes import assert_caught, judged, verdicts
+from parity_tests.suite.rotation import rotating
 
 pytestmark = pytest.mark.usefixtures("certified_once")
 
@@ -81,6 +82,7 @@ def test_every_module_of_checks_is_registered_under_its_own_name():
     assert modules == set(CHECKS)
 
 
+@rotating(3)
 @pytest.mark.parametrize(
     ("check", "case", "dtype"),
     [
@@ -112,6 +114,7 @@ def test_a_right_function_passes(check):
     assert row_of(pair_function().apply, cases_of(check)[0].spec, check, limits={}).verdict in AGREE
 
 
+@rotating(3)
 @pytest.mark.parametrize(("mistake", "spec"), CAUGHT)
 def test_a_mistake_is_caught_by_the_check_that_is_there_for_it(mistake, spec):
     assert_caught(mistake, spec)

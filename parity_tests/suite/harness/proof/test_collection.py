@@ -22,7 +22,7 @@ ELSEWHERE = {  # it is wrong at other numbers, sizes or absent inputs
     "bump: nan_from_the_other_branch", "clip_by_norm: the_factor_is_detached",
     "focal: kinks_that_cancel_in_the_value_only",
     "gated_scores: k_bar_never_assigned_without_gate", "gated_scores: twice_without_gate",
-    "largest_of_twelve: all_of_the_largest", "logged_loss: another_threshold",
+    "largest_of_twelve: all_of_the_largest",
     "mean_logit: a_mask_is_multiplied_by_zero", "normalize_held: projected_below_the_eps",
     "scaled_rows: nan_for_no_rows", "sine: large_cotangents_clipped", "softplus_wide: nan_at_minus_infinity",
     "softplus: threshold_too_low", "softplus_twice: curvature_lost_at_zero",
