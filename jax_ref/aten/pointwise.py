@@ -203,12 +203,40 @@ def atan(self: ArrayLike) -> Array:
 
 def sinh(self: ArrayLike) -> Array:
     """The hyperbolic sine."""
-    return jnp.sinh(*floating(self))
+    (x,) = floating(self)
+    return _complex_sinh(x) if is_complex(x) else jnp.sinh(x)
 
 
 def cosh(self: ArrayLike) -> Array:
     """The hyperbolic cosine."""
-    return jnp.cosh(*floating(self))
+    (x,) = floating(self)
+    return _complex_cosh(x) if is_complex(x) else jnp.cosh(x)
+
+
+@jax.custom_jvp
+def _complex_sinh(z: Array) -> Array:
+    """sinh(a + ib) = sinh a cos b + i cosh a sin b; JAX subtracts exponentials, and little is left near a = 0."""
+    y = jnp.sinh(z)
+    return lax.complex(jnp.where(_is_near_0(z.real), _near_sinh(z.real) * jnp.cos(z.imag), y.real), y.imag)
+
+
+@jax.custom_jvp
+def _complex_cosh(z: Array) -> Array:
+    """cosh(a + ib) = cosh a cos b + i sinh a sin b."""
+    y = jnp.cosh(z)
+    return lax.complex(y.real, jnp.where(_is_near_0(z.real), _near_sinh(z.real) * jnp.sin(z.imag), y.imag))
+
+
+_complex_sinh.defjvps(lambda t, y, z: t * _complex_cosh(z))
+_complex_cosh.defjvps(lambda t, y, z: t * _complex_sinh(z))
+
+
+def _is_near_0(a: Array) -> Array:
+    return jnp.abs(a) < 1
+
+
+def _near_sinh(a: Array) -> Array:
+    return jnp.sinh(jnp.where(_is_near_0(a), a, jnp.zeros_like(a)))
 
 
 def tanh(self: ArrayLike) -> Array:
