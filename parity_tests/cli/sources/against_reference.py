@@ -341,12 +341,15 @@ def against_reference(
     """A kernel and its reference by their names in files.
 
     Raises:
-        ValueError: a file or a name is missing, or the inputs are; or the parameters cannot be read; or a stub stands
-            for a module that is there; or an untrusted kernel is in the reference's file, or has stubs; or the
+        ValueError: a file or a name is missing, or the inputs are; or these or the parameters cannot be read; or a stub
+            stands for a module that is there; or an untrusted kernel is in the reference's file, or has stubs; or the
             configurations cannot be read.
     """
+    from parity_tests.harness.specs.input_text import Inputs
+
     if inputs is None:
         raise ValueError('--reference needs the inputs, by name, with their axes: --inputs "x: (n,d), w: (d)"')
+    Inputs.parse(inputs)
     parameters(params or "")
     named, against = Named.parse(kernel), _reference(reference)
     if untrusted and isinstance(against, Named) and named.path.resolve() == against.path.resolve():

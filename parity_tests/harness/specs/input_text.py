@@ -83,6 +83,8 @@ class Inputs:
 
 def _remedy(text: str, place: int) -> str:
     """Return a text on what to write instead; an axis that is computed of others needs a name of its own."""
+    if tuple_of_one := re.match(r"\s*([^\W\d][\w.]*\s*:\s*\([^()]*?)\s*,\s*\)", text[place:]):
+        return f'leave out the last comma: "{tuple_of_one[1]})"'
     axes = re.match(r"\s*[^\W\d][\w.]*\s*:\s*\(([^()]*)\)", text[place:])
     computed = next(
         (axis.strip() for axis in (axes[1] if axes else "").split(",") if re.search(r"\w\s*[*+/%-]", axis)), ""

@@ -48,6 +48,8 @@ def test_parameters_come_after() -> None:
         ("(n,d)", r"cannot be read from '\(n,d\)' on"),
         ("x: (n), w (d)", r"cannot be read from 'w \(d\)' on"),
         ("x: (n,d", r"cannot be read from"),
+        ("x: (n,d), w: (d,) constant", r'leave out the last comma: "w: \(d\)"'),
+        ("x: (n, d ,)", r'leave out the last comma: "x: \(n, d\)"'),
         ("x: (n), x: (d)", r"has 'x' twice"),
         ("x: (n) posittive", r"'posittive' is no domain; there are integer\(low,high\), boolean, real"),
         ("x: (n) constants", r"'constants' is no domain; .*; constant, beside one or by itself, says that an input is"),
