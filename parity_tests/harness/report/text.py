@@ -53,8 +53,9 @@ def details(report: Results, verbose: bool = False) -> Group:
 
 
 def failures(report: Results) -> list[Text]:
-    """Return the least that is shown of a report: the failures, and the verdict."""
-    return [*first_order.lines(report), *_failure_texts(report.failures), verdict_line(report)]
+    """Return the least that is shown of a report: the failures, what should have been built, and the verdict."""
+    broken = [text for text, expected in _not_built(report) if not expected]
+    return [*first_order.lines(report), *_failure_texts(report.failures), *broken, verdict_line(report)]
 
 
 def explanations(report: Results) -> list[Text]:
@@ -83,14 +84,19 @@ def explanations(report: Results) -> list[Text]:
     parts.extend(_proofs(report.rows))
     parts.extend(_lost_digits(report.rows))
     parts.extend(_arithmetics(report.rows))
-    for candidate in report.not_built:
-        style = "dim" if candidate.expected else "bold red"
-        parts.append(Text(f"{candidate.name}, not built: {candidate.reason}", style=style))
+    parts.extend(text for text, _ in _not_built(report))
     parts.extend(Text(line, style="dim") for line in extent.lines(report))
     raised = [w.pattern for failure in report.failures for w in failure.wrong if w.pattern.startswith("raises ")]
     lines = (line for line in report.skipped if not _is_repeated(line, raised))
     parts.extend(Text(f"skipped: {line}", style="dim") for line in lines)
     return parts
+
+
+def _not_built(report: Results) -> Iterator[tuple[Text, bool]]:
+    """A line for each candidate that is not built, and whether that was expected."""
+    for candidate in report.not_built:
+        style = "dim" if candidate.expected else "bold red"
+        yield Text(f"{candidate.name}, not built: {candidate.reason}", style=style), candidate.expected
 
 
 def _proofs(rows: Sequence[Row]) -> Iterator[Text]:

@@ -11,6 +11,7 @@ from parity_tests import OpSpec, Report, Verdict, crosscheck
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.triton_interpreter import UNSEEN
 from parity_tests.harness.report.results import ORACLE, Row
+from parity_tests.harness.report.text import failures
 from parity_tests.suite.harness._ops import SQUARE, unary_function
 
 
@@ -45,6 +46,8 @@ def test_what_is_not_built_is_told():
     report = Report({}, not_built=[NotBuilt("theirs", "no compiler"), NotBuilt("mine", "broken", expected=False)])
     told = [(record["candidate"], record["verdict"], record["reason"]) for record in report.as_dict()["summary"]]
     assert told == [("theirs", "SKIPPED", "no compiler"), ("mine", "ERROR", "broken")]
+    least, _ = failures(report)  # by --quiet, and the verdict
+    assert least.plain == "mine, not built: broken"
 
 
 @pytest.mark.usefixtures("shrinking")
