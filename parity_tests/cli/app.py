@@ -6,6 +6,7 @@ Each command imports what it needs: PyTorch and JAX take seconds, for which a qu
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import os
 import secrets
@@ -64,6 +65,7 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
             source = context.get_parameter_source("seed")  # of the Click that Typer has brought or found
             options = replace(options, drawn=source is None or source.name == "DEFAULT")
             served = isinstance(context.obj, Served)
+            can_be_served = options.watch and _can_be_served(command, options, files, sources)
             options, sources = _apart(command, options, files, sources, served)
             watched = [file for source in sources for file in source.files]
             if options.watch and not watched:
@@ -71,12 +73,20 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
         except (OSError, ValueError) as error:
             raise _unusable(error) from error
         if options.watch:
-            _watch(watched, context)
+            _watch(watched, context, can_be_served)
         _judge(sources, options, files, context)
 
     of_context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     judge.__signature__ = inspect.Signature([of_context, *own.values(), *shared])  # type: ignore[attr-defined]
     app.command(command.name, help=command.help)(judge)
+
+
+def _can_be_served(command: SourceCommand, options: Options, files: ReportFiles, sources: Sequence[Source]) -> bool:
+    """Whether `--watch` judges in processes that stay: what was asked for must be what is judged there."""
+    if command.apart is None or not options.isolate or not options.only:
+        return False
+    once = replace(options, watch=False)
+    return all_forked(_apart(command, once, files, sources, served=True)[1])
 
 
 def _apart(
@@ -312,11 +322,22 @@ def _interruption(context: typer.Context) -> Interruption:
     return context.obj if isinstance(context.obj, Interruption) else Interruption()
 
 
-def _watch(files: Sequence[Path], context: typer.Context) -> NoReturn:
-    from parity_tests.cli.watch import watch
+def _watch(files: Sequence[Path], context: typer.Context, can_be_served: bool) -> NoReturn:
+    from parity_tests.cli.watch import Kept, watch
 
+    interruption = _interruption(context)
     try:
-        watch(files, _interruption(context))
+        if not can_be_served:
+            watch(files, interruption, None)
+        with contextlib.closing(Served()) as served:
+            command = context.find_root().command
+
+            def last_words() -> None:
+                served.last_words()
+                served.close()
+
+            interruption.last_words = last_words
+            watch(files, interruption, Kept(functools.partial(served.run, command), served))
     except KeyboardInterrupt as interrupt:
         raise _interrupted() from interrupt
 

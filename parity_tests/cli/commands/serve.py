@@ -10,7 +10,6 @@ import os
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -22,7 +21,6 @@ from parity_tests.cli.interruption import Interruption
 from parity_tests.cli.served import Served
 from parity_tests.cli.terminal import complain, tell
 from parity_tests.harness.data_files import Malformed, field, parsed_json
-from parity_tests.harness.isolation.orphans import Adopted
 
 _REQUEST = '{"check": ["kernel.py:f", "--reference", "norm.py:g", "--inputs", "x: (n)"]}'
 
@@ -65,7 +63,6 @@ class Server:
         self._command, self._served = command, Served()
         self._lock = threading.Lock()  # what is printed is that of one request
         self._stack = contextlib.ExitStack()
-        self._adopted = self._stack.enter_context(Adopted().adopting())
         self._report = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="gradparity-")), "report.json")
 
     def answers(self, requests: Iterable[bytes]) -> Iterator[bytes]:
@@ -93,27 +90,15 @@ class Server:
         """Run `gradparity check` with these arguments; returns exit code, report and text."""
         text = io.StringIO()
         with self._lock:
-            self._served.began = time.perf_counter()
             self._report.unlink(missing_ok=True)
-            written = ["check", "--json", str(self._report)]
             with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
-                try:
-                    self._command.main([*written, *arguments], prog_name="gradparity", obj=self._served)
-                    code: Any = 0
-                except SystemExit as end:
-                    code = end.code
-                except Exception as error:  # which would cost all later requests their answers
-                    from parity_tests.harness.exceptions.defects import one_line_description
-
-                    complain(f"this is a defect of gradparity: {one_line_description(error)}")
-                    code = COULD_NOT_RUN
+                code = self._served.run(self._command, ["check", "--json", str(self._report), *arguments])
             report = json.loads(self._report.read_text(encoding="utf-8")) if self._report.exists() else None
         return {"exit_code": code, "report": report, "text": text.getvalue()}
 
     def close(self) -> None:
         """End the processes that judge, and all that they have left, at any moment."""
         self._served.close()
-        self._adopted.end()
         self._stack.close()
 
 

@@ -10,14 +10,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from parity_tests.cli import watch as watching
+from parity_tests.cli.app import app
+from parity_tests.cli.interruption import Interruption
+from parity_tests.cli.served import Served
+from parity_tests.cli.sources.against_reference import against_reference
+from parity_tests.cli.sources.apart import Apart
 from parity_tests.cli.used_files import used_by
-from parity_tests.cli.watch import _command
+from parity_tests.cli.watch import Kept, _once, _round_by
 from parity_tests.harness.isolation.imported import stamps
-from parity_tests.suite.cli._square import SPEC, WRONG, gradparity
+from parity_tests.suite.cli._square import FUNCTION, RIGHT, SPEC, WRONG, gradparity
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -67,9 +75,9 @@ def test_every_kind_of_change_is_seen(tmp_path: Path):
 
 
 def test_a_round_is_started_as_the_watch_was():
-    own = ["python", "-P", "-m", "gradparity", "check", "--watch", "--", "-case.py"]
+    own = ["-P", "-m", "gradparity", "check", "--watch", "--", "-case.py"]
     expected = ["-P", "-m", "gradparity", "check", "--watch", "--no-watch", "--failed-first", "--", "-case.py"]
-    assert _command(own)[1:] == expected
+    assert _once(own) == expected
 
 
 def test_what_is_installed_is_not_watched():
@@ -78,10 +86,95 @@ def test_what_is_installed_is_not_watched():
     assert result.stderr == "gradparity: --watch: run judges what is installed, and no file of yours\n"
 
 
+def kernel_in(folder: Path, gradient: str) -> tuple[str, ...]:
+    """Write a kernel and its reference; returns the arguments that name them."""
+    (folder / "kernel.py").write_text("import torch\n" + FUNCTION.format(gradient=gradient) + "\nf = Square.apply\n")
+    (folder / "reference.py").write_text("def square(x):\n    return x * x\n")
+    return (f"{folder / 'kernel.py'}:f", "--reference", f"{folder / 'reference.py'}:square", "--inputs", "x: (n,m)")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere no kernel is served")
+@pytest.mark.parametrize(
+    ("options", "is_served"),
+    [
+        (("--only", "forward,vjp"), True),
+        ((), False),  # all checks
+        (("--only", "vjp,vjp_of_vjp"), False),
+        (("--only", "vjp", "--no-isolate"), False),
+        (("--only", "vjp", "--untrusted"), False),
+        (("--only", "vjp", "--stub", "nosuch"), False),
+    ],
+)
+def test_processes_stay_if_what_is_asked_for_is_judged_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], is_served: bool
+):
+    seen = []
+
+    def watch(files: object, interruption: object, kept: object) -> None:
+        seen.append(kept is not None)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching, "watch", watch)
+    result = CliRunner().invoke(app, ["check", *kernel_in(tmp_path, "x"), "--watch", *options])
+    assert (result.exit_code, seen) == (130, [is_served]), result.output
+
+
+def test_a_case_file_is_judged_by_a_new_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    case, seen = tmp_path / "case.py", []
+    case.write_text(RIGHT)
+
+    def watch(files: object, interruption: object, kept: object) -> None:
+        seen.append(kept)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching, "watch", watch)
+    assert CliRunner().invoke(app, ["check", str(case), "--watch", "--only", "vjp"]).exit_code == 130
+    assert seen == [None]
+
+
+def test_a_round_that_hangs_is_ended_by_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, interruption = tmp_path / "kernel.py", Interruption()
+    path.write_text("1")
+    before = stamps([path])
+    monkeypatch.setattr(watching, "_PATIENCE", 0.0)
+
+    def judge(arguments: object) -> None:
+        path.write_text("2, as the user has mended it")
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            interruption.check()
+            time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        _round_by(Kept(judge, interruption), before)
+    assert not interruption.came
+    monkeypatch.setattr(watching, "_PATIENCE", 60.0)
+    _round_by(Kept(lambda arguments: time.sleep(0.5), interruption), before)  # which ends by itself
+    assert not interruption.came
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere no kernel is served")
+@pytest.mark.parametrize(("changed", "stays"), [("kernel.py", True), ("table.json", False), ("fast.py", False)])
+def test_another_process_judges_by_another_reference(tmp_path: Path, changed: str, stays: bool):
+    name, *_ = kernel_in(tmp_path, "x")
+    reference = tmp_path / "reference.py"
+    reference.write_text("import json\ntry:\n    import fast\nexcept ImportError:\n    table = open('table.json')\n")
+    source = replace(
+        against_reference(name, f"{reference}:square", "x: (n,m)", None, None), apart=Apart(1.0, (), forked=True)
+    )
+    with contextlib.closing(Served()) as served:
+        pool = served.pool([source])
+        assert served.pool([source]) is pool
+        (tmp_path / changed).write_text("3")
+        assert (served.pool([source]) is pool) is stays
+        again = served.pool([source])
+        assert served.pool([source]) is again
+
+
 class Watch:
     """`gradparity check --watch` in a process, and what it prints."""
 
-    def __init__(self, folder: Path, case: Path) -> None:
+    def __init__(self, folder: Path, *judged: str) -> None:
         few = ("--only", "forward,vjp", "--dtype", "float64", "--device", "cpu", "-q", "--failures", "failures")
         self._log = folder / "log"
         environment = os.environ | {"XDG_CACHE_HOME": str(folder), "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
@@ -90,7 +183,7 @@ class Watch:
         try:
             with self._log.open("wb") as log:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "gradparity", "check", str(case), *few, "--watch"],
+                    [sys.executable, "-m", "gradparity", "check", *judged, *few, "--watch"],
                     cwd=folder,
                     env=environment,
                     stdout=log,
@@ -131,7 +224,7 @@ def watched(tmp_path: Path) -> Iterator[tuple[Watch, Path]]:
             SPEC, "import gradient\n" + SPEC
         )
     )
-    watch = Watch(tmp_path, case)
+    watch = Watch(tmp_path, str(case))
     yield watch, tmp_path / "gradient.py"
     watch.end()
 
@@ -162,3 +255,25 @@ def test_a_change_during_a_round_begins_another(watched: tuple[Watch, Path]):
     assert "rows do not pass" not in text
     code, _ = watch.interrupt()
     assert code == 130
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere no kernel is served")
+def test_a_kernel_is_judged_by_processes_that_stay(tmp_path: Path):
+    watch = Watch(tmp_path, *kernel_in(tmp_path, "x * output_bar"))
+    try:
+        first = watch.until("1 of 3 rows do not pass.*waiting for a change")
+        kernel_in(tmp_path, "2 * x * output_bar")  # the reference is written again, too, with what it was
+        second = watch.until("All agree: 2 rows.*waiting for a change").removeprefix(first)
+        assert "first what failed in the last run: 1 row\n" in second
+        (tmp_path / "kernel.py").write_text("import torch (\n")
+        broken = watch.until("Nothing was judged.*waiting for a change").removeprefix(first + second)
+        assert "kernel.py, line 1: SyntaxError" in broken
+        kernel_in(tmp_path, "3 * x ** 2 * output_bar")
+        for path in (tmp_path / "kernel.py", tmp_path / "reference.py"):  # another reference: its oracle is, too
+            path.write_text(path.read_text().replace("x * x", "x ** 3"))
+        watch.until("All agree: 2 rows.*All agree: 2 rows.*waiting for a change")
+        code, text = watch.interrupt()
+        assert (code, "Traceback" in text) == (130, False)
+    finally:
+        watch.end()

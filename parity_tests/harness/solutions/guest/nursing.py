@@ -35,21 +35,19 @@ def nurse(descriptor: int) -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # a collection in a child would write to the memory that it shares with this process
-    while True:
-        try:
+    with contextlib.suppress(ConnectionError):
+        while True:
             request, descriptors, _, _ = socket.recv_fds(asking, REQUEST, 3)
-        except ConnectionError:
-            return
-        if not request:
-            return
-        data = json.loads(request)
-        if "wait" in data:
-            answer = _end_of(data["wait"], data["seconds"])
-        else:
-            answer = _forked(asking, descriptors)
-            for each in descriptors:
-                os.close(each)
-        asking.send(json.dumps(answer).encode())
+            if not request:
+                return
+            data = json.loads(request)
+            if "wait" in data:
+                answer = _end_of(data["wait"], data["seconds"])
+            else:
+                answer = _forked(asking, descriptors)
+                for each in descriptors:
+                    os.close(each)
+            asking.send(json.dumps(answer).encode())
 
 
 def _forked(asking: socket.socket, descriptors: Sequence[int]) -> int:
