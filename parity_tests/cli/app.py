@@ -21,6 +21,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from parity_tests.cli.commands.checks import checks, explain
+from parity_tests.cli.commands.found import found
 from parity_tests.cli.commands.mcp import mcp
 from parity_tests.cli.commands.report import report
 from parity_tests.cli.commands.serve import serve
@@ -271,6 +272,7 @@ def new(case: Annotated[Path, typer.Argument(help="The Python file to write.")])
 app.command()(report)
 app.command()(checks)
 app.command()(explain)
+app.command()(found)
 
 
 @app.command()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from parity_tests.cli.commands.found import entries
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((DOCS / "found").glob("*.md"))}
 PARTS = ("Title", "Repro", "Actual", "Expected", "Documentation", "Likely cause", "Suggestion", "Versions")
@@ -13,18 +15,6 @@ PARTS = ("Title", "Repro", "Actual", "Expected", "Documentation", "Likely cause"
 def anchor(heading: str) -> str:
     """GitHub's anchor of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
-def linked(table: str) -> list[tuple[int, str, str]]:
-    """Of each row of the tables: the number, the page and the anchor of its section."""
-    rows = re.findall(r"^\| \[(\d+)\]\(found/([\w-]+\.md)#([^)]*)\) \| [1-4] \|", table, re.MULTILINE)
-    return [(int(number), page, anchor) for number, page, anchor in rows]
-
-
-def severities(table: str) -> list[tuple[int, int]]:
-    """Of each row of one table: the severity, and the number."""
-    rows = re.findall(r"^\| \[(\d+)\]\([^)]*\) \| ([1-4]) \|", table, re.MULTILINE)
-    return [(int(severity), int(number)) for number, severity in rows]
 
 
 def withdrawn(table: str) -> list[int]:
@@ -50,7 +40,7 @@ def incomplete(section: str) -> list[str]:
 
 def test_each_row_leads_to_its_section():
     table = (DOCS / "found.md").read_text(encoding="utf-8")
-    rows = linked(table)
+    rows = [(entry.number, entry.page.removeprefix("found/"), entry.anchor) for entry in entries(table)]
     numbers = [number for number, *_ in rows]
     assert sorted(numbers + withdrawn(table)) == list(range(1, max(numbers) + 1))
     assert len(rows) == len(re.findall(r"^\| \[", table, re.MULTILINE))
@@ -59,8 +49,8 @@ def test_each_row_leads_to_its_section():
 
 def test_in_each_group_the_most_severe_come_first():
     groups = (DOCS / "found.md").read_text(encoding="utf-8").split("\n## ")
-    found = [severities(group) for group in groups if severities(group)]
-    assert len(found) > 10
+    found = [[(entry.severity, entry.number) for entry in entries(group)] for group in groups]
+    assert sum(len(each) > 0 for each in found) > 10
     assert found == [sorted(each) for each in found]
 
 
@@ -86,5 +76,3 @@ def test_what_is_missing_is_told():
         "Suggestion",
         "Versions",
     ]
-    assert linked("| [1](found/x.md#1-ab-c) | 2 | y |") == [(1, "x.md", "1-ab-c")]
-    assert severities("| [1](found/x.md#1-ab-c) | 2 | y |") == [(2, 1)]

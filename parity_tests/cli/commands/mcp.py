@@ -28,7 +28,7 @@ same arguments, which judges second order, forward mode and vmap, too. A pass sa
 
 
 def mcp(context: typer.Context) -> None:
-    """Serve an agent over standard input and output, by the Model Context Protocol: check, replay, explain, formula.
+    """Serve an agent by the Model Context Protocol, over stdin and stdout: check, replay, explain, formula, found.
 
     It needs the protocol's SDK: pip install 'gradparity[mcp]'. Exit codes: 0 the agent has gone, 2 the SDK is missing.
     """
@@ -84,6 +84,14 @@ def protocol(server: Server) -> MCPServer:
     def formula(operator: str) -> dict[str, Any]:
         """Show PyTorch's own derivative formulas of an operator, and what JAX has; `operator`: such as "tanh"."""
         return _ran("formula", operator)
+
+    @tools.tool()
+    def found(words: Sequence[str]) -> dict[str, Any]:
+        """Show defects of PyTorch, JAX and packages whose entry has all of these words, such as ["layer_norm"].
+
+        Look here before you blame your own formula where it calls another operator. Exit code 1: no such entry.
+        """
+        return _ran("found", *words)
 
     return tools
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,9 @@ def test_an_agent_judges_a_kernel(tmp_path: Path) -> None:
     given = {"reference": f"{tmp_path}/reference.py:norm", "inputs": "x: (n,d), w: (d)"}
     given["options"] = ["--quick", "--only", "forward,vjp", "--dtype", "float32", "--failures", f"{tmp_path}/failures"]
     kernels = [("check", {"kernel": f"{tmp_path}/{name}.py:f", **given}) for name in ("right", "wrong", "none")]
-    names, (right, wrong, none, explained) = _asked(*kernels, ("explain", {"check": "vjp"}))
-    assert names == ["check", "replay", "explain", "formula"]
+    asked = (("explain", {"check": "vjp"}), ("found", {"words": ["kron", "transposed"]}))
+    names, (right, wrong, none, explained, known) = _asked(*kernels, *asked)
+    assert names == ["check", "replay", "explain", "formula", "found"]
     assert (right["exit_code"], right["passed"]) == (0, True), right["text"]
     assert (wrong["exit_code"], wrong["passed"]) == (1, False), wrong["text"]
     assert wrong["summary"][0]["wrong"][0]["label"] == "x_bar"
@@ -50,10 +52,14 @@ def test_an_agent_judges_a_kernel(tmp_path: Path) -> None:
     assert "no such file" in none["text"]
     assert explained["exit_code"] == 0
     assert "vjp" in explained["text"]
+    assert known["exit_code"] == 0
+    assert known["text"].startswith("25. PyTorch: `kron` of a transposed matrix\n")
 
 
-def test_each_tool_says_what_its_arguments_are() -> None:
+def test_each_tool_says_what_its_arguments_are(monkeypatch: pytest.MonkeyPatch) -> None:
     import anyio
+
+    monkeypatch.setattr(logging, "basicConfig", lambda **options: None)  # which the SDK sets for the whole process
 
     from parity_tests.cli.commands.mcp import protocol
 
