@@ -16,7 +16,7 @@ import torch
 from jax.extend import core
 
 from parity_tests.harness.candidates.base import InDims, MaybeTensors, Tensors
-from parity_tests.harness.candidates.jax_programs import NO_FORWARD_MODE, Programs, Untraced
+from parity_tests.harness.candidates.jax_programs import NO_FORWARD_MODE, Programs, Transformed, Untraced
 from parity_tests.harness.candidates.outputs import Outputs
 from parity_tests.harness.candidates.reasons import Reason
 from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused, is_raised_by_python_outside_of
@@ -131,11 +131,11 @@ class JaxCandidate(TransformedCandidate):
             BadOutput: the outputs are not arrays, or not as many as the operator has.
             Refused: the candidate, or its framework, says that it does not support this.
         """
-        return self._evaluated(self._outputs, args, required=True)
+        return self._evaluated(Transformed(_itself, self._outputs), args, required=True)
 
     def every_output(self, args: Sequence[torch.Tensor]) -> Tensors:
         """Return all outputs, integers included, in the oracle's order; raises what `forward` does."""
-        return self._evaluated(self._every_output, args, required=True)
+        return self._evaluated(Transformed(_itself, self._every_output), args, required=True)
 
     def vjp(
         self,
@@ -171,6 +171,8 @@ class JaxCandidate(TransformedCandidate):
     ) -> tuple[Callable, list[jax.Array]]:
         """Return the outputs flagged by `present` as a function of the inputs flagged by `flags`, and those inputs."""
         arrays = [conversion.to_jax(x) for x in primals]
+        if all(flags) and (present is None or all(present)):
+            return self._outputs, arrays
 
         def varied(*some: jax.Array) -> Arrays:
             remaining = iter(some)
@@ -241,24 +243,16 @@ class JaxCandidate(TransformedCandidate):
 
     @staticmethod
     def _vjp(f: Callable, count: int) -> Callable:
-        """Return the VJP on flat arguments: `count` primals, then a cotangent for each result."""
-
-        def vjp(*args: jax.Array) -> Arrays:
-            outputs, pullback = jax.vjp(f, *args[:count])
-            if len(outputs) != len(args) - count:
-                raise BadOutput(f"returned {len(outputs)} outputs, expected {len(args) - count}")
-            return _adjoint(pullback, args[count:])
-
-        return vjp
+        return Transformed(_vjp_of, f, (count,))
 
     @staticmethod
     def _jvp(f: Callable, count: int) -> Callable:
-        return lambda *args: jax.jvp(f, args[:count], args[count:])[1]
+        return Transformed(_jvp_of, f, (count,))
 
     @staticmethod
     def _vmapped(f: Callable, in_dims: InDims, outer: InDims | None) -> Callable:
-        batched = jax.vmap(f, tuple(in_dims))
-        return batched if outer is None else jax.vmap(batched, tuple(outer))
+        batched = Transformed(jax.vmap, f, (tuple(in_dims),))
+        return batched if outer is None else Transformed(jax.vmap, batched, (tuple(outer),))
 
 
 @dataclass(frozen=True)
@@ -279,6 +273,26 @@ class Pullback:
             arrays = map(conversion.to_jax, cotangents)
             gradients = iter(self.programs.run(lambda *w: _adjoint(self.pullback, w), *arrays))
             return tuple(conversion.from_jax(next(gradients)) if flag else None for flag in self.flags)
+
+
+def _itself(f: Callable) -> Callable:
+    return f
+
+
+def _vjp_of(f: Callable, count: int) -> Callable:
+    """Return the VJP on flat arguments: `count` primals, then a cotangent for each result."""
+
+    def vjp(*args: jax.Array) -> Arrays:
+        outputs, pullback = jax.vjp(f, *args[:count])
+        if len(outputs) != len(args) - count:
+            raise BadOutput(f"returned {len(outputs)} outputs, expected {len(args) - count}")
+        return _adjoint(pullback, args[count:])
+
+    return vjp
+
+
+def _jvp_of(f: Callable, count: int) -> Callable:
+    return lambda *args: jax.jvp(f, args[:count], args[count:])[1]
 
 
 def _adjoint(pullback: Callable, cotangents: Iterable[jax.Array]) -> Arrays:

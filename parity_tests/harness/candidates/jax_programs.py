@@ -11,7 +11,8 @@ were used last are kept. On the CPU, NumPy computes the operations whose results
 (`jax_arithmetic`), and products of matrices and elementwise functions run at sizes that many shapes have in common
 (`jax_common_sizes`).
 
-A function that branches in Python on the values of its arrays, or that has effects, is run by JAX itself.
+A function that branches in Python on the values of its arrays, or that has effects, is run by JAX itself. A
+`Transformed` one is traced once for arguments of the same shapes and dtypes, as under `jax.jit`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import functools
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -32,6 +34,8 @@ from parity_tests.harness.exceptions.defects import message_of
 from parity_tests.harness.language.jaxprs import is_hijax, lowered
 
 MOST = 512  # programs that are kept
+_TRACES = 64  # that are kept
+_OF_XLA = "INTERNAL: "  # what a callback raises, for one
 
 # Primitives that call a program, which JAX runs operation by operation, too; with the parameter that has the program.
 _CALLS = {
@@ -51,17 +55,34 @@ NO_FORWARD_MODE = (
 )
 
 
-class Programs:
-    """The compiled programs of one candidate, by what they compute; of them the `most` that were used last."""
+@dataclass(frozen=True)
+class Transformed:
+    """The function `transform(f, *options)`, which is equal to another one of the same parts."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = most
+    transform: Callable[..., Callable]
+    f: Callable
+    options: tuple[Hashable, ...] = ()
+
+    def __call__(self, *args: Any) -> Any:
+        """Return the results of the transformed function."""
+        return self.transform(self.f, *self.options)(*args)
+
+
+class Programs:
+    """The compiled programs of one candidate, by what they compute; of them the `most` that were used last.
+
+    `traces`: how many traces of `Transformed` functions are kept; with 0 each call traces again.
+    """
+
+    def __init__(self, most: int = MOST, traces: int = _TRACES) -> None:
+        self._most, self._most_traces = most, traces
         self._compiled: OrderedDict[Hashable, Callable] = OrderedDict()
+        self._traced: OrderedDict[Hashable, tuple[core.ClosedJaxpr, Any]] = OrderedDict()
 
     def run(self, f: Callable, *args: jax.Array) -> Any:
         """Return f(*args), whose arguments are arrays in any containers that JAX knows; raises what f raises."""
         try:
-            closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
+            closed, shapes = self._trace(f, args)
         except Exception as error:
             if re.search(NO_FORWARD_MODE, message_of(error)):
                 raise
@@ -72,10 +93,28 @@ class Programs:
         arrays = [x if isinstance(x, jax.Array) else jax.device_put(x) for x in results]
         return jax.tree.unflatten(jax.tree.structure(shapes), arrays)
 
+    def _trace(self, f: Callable, args: Sequence[Any]) -> tuple[core.ClosedJaxpr, Any]:
+        """Return the program of a function at such arguments, and the shapes of its results; raises what f raises."""
+        trace = jax.make_jaxpr(f, return_shape=True)
+        if not isinstance(f, Transformed):
+            return trace(*args)
+        leaves, structure = jax.tree.flatten(args)
+        key = (f, structure, *(jax.typeof(x) for x in leaves))
+        found = self._traced.pop(key, None) or trace(*args)  # several threads may ask at once
+        self._traced[key] = found  # moved to the end: the one that was used last
+        if len(self._traced) > self._most_traces:
+            self._traced.popitem(last=False)
+        return found
+
     def run_closed(self, closed: core.ClosedJaxpr, args: Sequence[jax.Array]) -> list[Any]:
         """Return the results of a program at these arguments: arrays of JAX, or of NumPy where it has computed them."""
         with np.errstate(all="ignore"):
-            return self._run(closed.jaxpr, closed.consts, args)
+            try:
+                return self._run(closed.jaxpr, closed.consts, args)
+            except ValueError as error:  # from the second call of a program on, JAX raises XLA's errors so
+                if not message_of(error).startswith(_OF_XLA):
+                    raise
+                raise jax.errors.JaxRuntimeError(message_of(error)) from error
 
     def _run(self, jaxpr: core.Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
         """Return the results of a jaxpr: arrays of JAX, or of NumPy where it has computed them."""

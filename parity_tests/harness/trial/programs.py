@@ -74,7 +74,7 @@ class _Recording(Programs):
     """Keeps the program that was run last; none of a function that JAX cannot trace, or that has effects."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(traces=0)  # a function that is no function shows itself only when it is traced again
         self.last: ClosedJaxpr | None = None
 
     def run(self, f: Callable, *args: jax.Array) -> Any:

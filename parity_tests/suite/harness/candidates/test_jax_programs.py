@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
 from parity_tests import JaxCandidate, OpSpec, crosscheck
 from parity_tests.harness.candidates.jax_programs import Programs
@@ -273,3 +274,55 @@ def test_programs_are_shared_by_the_checks():
             assert report.passed, str(report)
     assert compiled
     assert all(compiled.count(program) <= 2 for program in compiled)  # once for each candidate
+
+
+def test_a_transformed_function_is_traced_once_for_one_shape():
+    """As under jit; each trial has a candidate of its own, which is traced again."""
+    traced = []
+
+    def f(x):
+        traced.append(x.shape)
+        return jnp.sin(x)
+
+    def ask(candidate: JaxCandidate, size: int) -> torch.Tensor:
+        x = torch.linspace(0, 1, size, dtype=torch.float64)
+        return candidate.jvp_of_vjp(1, [x, x], [x, x])[0]
+
+    candidate = JaxCandidate(f).bound({}, {})
+    first = ask(candidate, 3)
+    once = len(traced)
+    assert torch.equal(ask(candidate, 3), first)
+    assert ask(candidate, 4).shape == (4,)
+    assert torch.equal(ask(candidate, 3), first)
+    assert traced == [(3,)] * once + [(4,)] * once
+    ask(candidate.bound({}, {}), 3)
+    assert len(traced) == 3 * once
+
+
+def test_different_transforms_are_different_programs():
+    candidate, x = JaxCandidate(jnp.sin).bound({}, {}), torch.linspace(0, 1, 3, dtype=torch.float64)
+    (value,), (slope,), (gradient,) = candidate.forward([x]), candidate.jvp([x], [x]), candidate.vjp([x], [1 + x])
+    torch.testing.assert_close(value, x.sin())
+    torch.testing.assert_close(slope, x.cos() * x)
+    torch.testing.assert_close(gradient, x.cos() * (1 + x))
+
+
+def test_the_error_of_a_callback_has_one_type_however_often_it_is_raised():
+    """JAX itself raises a ValueError from the second call of a compiled program on."""
+
+    def refuses(x: np.ndarray) -> np.ndarray:
+        if not np.isfinite(x).all():
+            raise RuntimeError("not finite")
+        return x
+
+    captured = jnp.ones(1)
+
+    @jax.jit
+    def f(x):
+        return jax.pure_callback(refuses, jax.ShapeDtypeStruct(x.shape, x.dtype), x + captured)
+
+    candidate, bad = JaxCandidate(f).bound({}, {}), torch.tensor([torch.inf], dtype=torch.float64)
+    for _ in range(3):
+        candidate.forward([torch.ones_like(bad)])
+        with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL: "):
+            candidate.forward([bad])
