@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from parity_tests.cli.last_failed import LastRun, rows_of
 from parity_tests.cli.sources.apart import CHECKS as FIRST_ORDER
 from parity_tests.cli.sources.source import Source
+from parity_tests.harness.candidates.definition import Definition, definitions
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.isolation.messages import CannotLoad
 from parity_tests.harness.report.report import Report
@@ -39,6 +40,7 @@ class Survey:
         not_built: the others.
         length: the number of rows on one device.
         op: the name of the spec.
+        definitions: of the candidates whose place is known.
         planned: of each device, the rows of candidates that there must be: candidate, check and dtype.
         failed: of each device, how many of these rows failed in the last run, of how many nothing is known, and how
             many passed; and, with the certificates that they need, the number of rows if what passed is left out.
@@ -52,6 +54,7 @@ class Survey:
     not_built: tuple[NotBuilt, ...]
     length: int
     op: str
+    definitions: tuple[Definition, ...]
     planned: Mapping[str, tuple[tuple[str, str, str], ...]]
     failed: Mapping[str, tuple[int, int, int, int]]
 
@@ -202,6 +205,7 @@ class RunSpec:
             tuple(candidate for candidate in candidates if isinstance(candidate, NotBuilt)),
             whole.length,
             spec.name,
+            tuple(definitions(spec.name, candidates, next(iter(self.source.files), None), self.start)),
             {device: tuple(replace(self, device=device).plan(spec, candidates).keys) for device in present},
             {device: _counted(plan, whole.length_of_candidates) for device, plan in of_devices.items()},
         )

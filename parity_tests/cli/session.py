@@ -121,7 +121,8 @@ class Session:
                     text = tuple(failures(self._report))
                 self._console.show(*text, sep="\n", soft_wrap=True, highlight=False)
                 if os.environ.get("GITHUB_ACTIONS") == "true":
-                    self._annotate()
+                    for line in annotations.as_annotations(self._report):
+                        self._console.show(line, soft_wrap=True, highlight=False, markup=False)
         except OutputLost as error:
             lost = str(error)
         written = self._write()
@@ -198,6 +199,8 @@ class Session:
         result = usable(self._sources, self._orders, surveyed)
         for candidate in (*result.not_built, *(each for survey, _ in result.found for each in survey.not_built)):
             self._report.add(candidate)
+        definitions = (*result.definitions, *(each for survey, _ in result.found for each in survey.definitions))
+        self._report.definitions.extend(definitions)
         self._sources = result.sources
         return [(survey, self._present(survey, orders)) for survey, orders in result.found]
 
@@ -356,16 +359,11 @@ class Session:
                 written = False
         return written
 
-    def _annotate(self) -> None:
-        """Print the annotations that GitHub Actions shows at the case files."""
-        files = zip(self._ops, self._sources, strict=False)
-        places = {op: os.path.relpath(s.file, self._options.start) for op, s in files if s.file is not None}
-        for line in annotations.as_annotations(self._report, places):
-            self._console.show(line, soft_wrap=True, highlight=False, markup=False)
-
     def _cases(self) -> dict[str, str]:
-        """The text of each case file, by its name."""
-        files = [source.file for source in self._sources if source.file is not None]
+        """The text of the case file of each operator of which something does not pass, by its name."""
+        failed = {row.op for row in self._report.failed}
+        known = zip(self._ops, self._sources, strict=False)
+        files = [source.file for op, source in known if source.file is not None and op in failed]
         return {file.name: file.read_text(encoding="utf-8") for file in files}
 
     def _last_words(self) -> None:

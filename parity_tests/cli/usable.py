@@ -7,16 +7,18 @@ from typing import NamedTuple
 
 from parity_tests.cli.run_spec import RunSpec, Survey
 from parity_tests.cli.sources.source import Source
+from parity_tests.harness.candidates.definition import Definition, definitions
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.isolation.messages import CannotLoad
 
 
 class Usable(NamedTuple):
-    """The sources that can be loaded, of each the survey and its orders; and the candidates of all others."""
+    """The sources that can be loaded, of each the survey and its orders; the candidates of all others, and where."""
 
     sources: list[Source]
     found: list[tuple[Survey, list[RunSpec]]]
     not_built: list[NotBuilt]
+    definitions: list[Definition]
 
 
 def usable(
@@ -32,7 +34,7 @@ def usable(
     Raises:
         CannotLoad: no source can be loaded.
     """
-    result = Usable([], [], [])
+    result = Usable([], [], [], [])
     for source in sources:
         orders = orders_of(source)
         try:
@@ -41,6 +43,8 @@ def usable(
             named = orders[0].named
             names = source.names or (named,)
             result.not_built.extend(NotBuilt(name, str(error), expected=False, op=named) for name in names)
+            file = next(iter(source.files), None)
+            result.definitions.extend(definitions(named, result.not_built[-len(names) :], file, orders[0].start))
         else:
             result.sources.append(source)
             result.found.append((survey, orders))

@@ -7,11 +7,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from parity_tests.harness.candidates.base import AnyCandidate
+from parity_tests.harness.candidates.definition import definitions
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.checks import CHECKS
 from parity_tests.harness.isolation.budget import Check, Spent, clock
@@ -156,10 +158,7 @@ def crosscheck(
         replay=partial(replay_line, quick),
         samples=select_samples(quick),
     )
-    catches = {check.name: check.catches for check in plan.checks}
-    report = Report(environment((device,), seed), catches=catches, allow_suspect=allow_suspect)
-    if quick:
-        report.add(Note(left_out(plan.checks, plan.precisions)))
+    report = _begun(plan, quick, allow_suspect)
     with contextlib.ExitStack() as stack:
         if isolate:
             calls, pool = _sent(plan, quick), stack.enter_context(Pool())
@@ -172,6 +171,16 @@ def crosscheck(
             rows = report.collect(judge(replace(plan, deadline=deadline)))
         stack.enter_context(contextlib.closing(rows))
         _collect(rows, report, stack.enter_context(shown(plan.length, progress)), check_time)
+    return report
+
+
+def _begun(plan: Plan, quick: bool, allow_suspect: bool) -> Report:
+    """The report of a plan before any row."""
+    catches = {check.name: check.catches for check in plan.checks}
+    report = Report(environment((plan.device,), plan.seed), catches=catches, allow_suspect=allow_suspect)
+    report.definitions += definitions(plan.spec.name, plan.candidates, None, Path.cwd())
+    if quick:
+        report.add(Note(left_out(plan.checks, plan.precisions)))
     return report
 
 

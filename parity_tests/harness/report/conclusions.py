@@ -11,6 +11,7 @@ from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.harness.report.extent import by_candidate, extent
 from parity_tests.harness.report.first_order import right_to_first_order
 from parity_tests.harness.report.judged import unjudged, why_unjudged
+from parity_tests.harness.report.lines_of_results import in_words
 from parity_tests.harness.report.results import Results, Row, Smallest, WrongResult
 
 # The verdicts that do not pass, the one that says most first.
@@ -101,13 +102,8 @@ def _said(key: tuple[str, str, str], failed: Sequence[Row], without: Sequence[Ro
     said: dict[str, Any] = {"verdict": row.verdict, "check": row.check, "dtype": row.dtype, "reason": row.reason}
     failure = row.failure
     if failure is not None:
-        said |= {"reason": "; ".join(dict.fromkeys(map(_in_words, failure.wrong))), "sizes": dict(failure.sizes)}
+        said |= {"reason": "; ".join(dict.fromkeys(map(in_words, failure.wrong))), "sizes": dict(failure.sizes)}
         said["wrong"] = tuple(dataclasses.replace(wrong, heat=None, histogram=None) for wrong in failure.wrong)
         said |= {"agrees": failure.agrees, "smallest": failure.smallest, "replay": failure.replay}
         said |= {"script": failure.script, "to_do": failure.suspect or failure.to_do or None}
     return said
-
-
-def _in_words(wrong: WrongResult) -> str:
-    where = f" ({wrong.circumstance})" if wrong.circumstance else ""
-    return f"{wrong.label} {wrong.pattern}{where}"

@@ -29,6 +29,11 @@ def result_lines(result: WrongResult) -> Text:
     return text
 
 
+def in_words(wrong: WrongResult) -> str:
+    """A wrong result in one line of text: "k_bar 3/6 entries wrong (x has zeros)"."""
+    return f"{wrong.label} {wrong.pattern}" + (f" ({wrong.circumstance})" if wrong.circumstance else "")
+
+
 def smallest_line(smallest: Smallest, known: Sequence[WrongResult]) -> str:
     """The smallest case: "n=1, m=2; output_bar = e(0, 1), q = [[1]], else 0: k_bar (1, 0) is +1, oracle +0.5".
 

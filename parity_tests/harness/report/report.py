@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
+from parity_tests.harness.candidates.definition import Definition
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.data_files import Malformed, built
 from parity_tests.harness.data_files import field as field_of
@@ -50,6 +51,7 @@ class Report:
 
     `seconds`: how long all of it took ("total"), and, of that, what came before the first row. `catches`: of each check
     that was run, the mistakes that it is there to catch. `allow_suspect`: whether SUSPECT counts as agreement.
+    `definitions`: the file and the line of each candidate, as far as they are known.
     """
 
     environment: dict[str, Any]
@@ -60,6 +62,7 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     catches: dict[str, str] = field(default_factory=dict)
     allow_suspect: bool = False
+    definitions: list[Definition] = field(default_factory=list)
 
     def add(self, event: Event) -> None:
         """Add a row; or a note, or a candidate that is not built, unless it is there already; or put rows in order."""
@@ -189,6 +192,7 @@ class Report:
                 "seconds": self.seconds,
                 "catches": self.catches,
                 "allow_suspect": self.allow_suspect,
+                "definitions": [dataclasses.asdict(definition) for definition in self.definitions],
                 "summary": [dataclasses.asdict(conclusion) for conclusion in conclusions(self)],
                 "rows": rows,
                 "failures": [failure_as_dict(failure) for failure in self.failures],
@@ -224,6 +228,7 @@ class Report:
             "seconds": (dict[str, float], {}),
             "catches": (dict[str, str], {}),
             "allow_suspect": (bool, False),
+            "definitions": (list[Definition], []),
         }
         report = cls(
             environment=field_of(data, "environment", dict[str, Any]),
@@ -248,6 +253,7 @@ class Report:
             error="; ".join(report.error for report in reports if report.error) or None,
             catches={check: text for report in reports for check, text in report.catches.items()},
             allow_suspect=bool(reports) and all(report.allow_suspect for report in reports),
+            definitions=[*{(d.op, d.candidate): d for report in reports for d in report.definitions}.values()],
         )
 
     def as_json(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from parity_tests.harness.candidates.definition import Definition
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.harness.report.atomic_file import write_text
@@ -214,6 +215,9 @@ class Results(Protocol):
 
     @property
     def not_built(self) -> Sequence[NotBuilt]: ...
+
+    @property
+    def definitions(self) -> Sequence[Definition]: ...
 
     @property
     def error(self) -> str | None: ...

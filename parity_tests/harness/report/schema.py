@@ -10,6 +10,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from parity_tests.harness.candidates.definition import Definition
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.data_files import json_fields
 from parity_tests.harness.report.conclusions import Conclusion
@@ -36,6 +37,7 @@ _FIELDS: Mapping[str, Any] = {
     "seconds": Mapping[str, float],
     "catches": Mapping[str, str],
     "allow_suspect": bool,
+    "definitions": list[Definition],
     "summary": list[Conclusion],
     "rows": list[Row],
     "failures": list[Failure],

@@ -11,6 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from parity_tests import Report, Verdict
+from parity_tests.harness.candidates.definition import Definition
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.report.annotations import as_annotations
 from parity_tests.harness.report.junit import as_junit
@@ -81,7 +82,7 @@ def test_junit_counts_and_tells(failed):
     cases = {(case.get("classname"), case.get("name")): case for case in suite}
     failure = cases["square.mine", "vjp[float64-cpu]"].find("failure")
     assert failure is not None
-    assert failure.get("message") == "MISMATCH"
+    assert failure.get("message") == "MISMATCH: x_bar 1/9 entries wrong, all in rows 1 of 3"
     assert "1/9 entries wrong" in (failure.text or "")
     assert not len(cases["square.mine", "forward[float64-cpu]"])
 
@@ -130,8 +131,10 @@ def test_a_broken_candidate_is_an_error_beside_rows_that_pass():
 
 
 def test_annotations_are_lines_of_their_own(failed):
-    (line,) = as_annotations(failed, {"square": "a,b: c.py", "other": "d.py"})
-    assert line.startswith("::error file=a%2Cb%3A c.py,title=mine%3A vjp::square: mine disagrees with the oracle")
+    (line,) = as_annotations(placed(failed, ("square", "mine", "a,b: c.py", 7), ("other", "mine", "d.py")))
+    assert line.startswith(
+        "::error file=a%2Cb%3A c.py,line=7,title=mine%3A vjp::square: mine disagrees with the oracle"
+    )
     assert "\n" not in line
     assert "%0A" in line
 
@@ -139,9 +142,36 @@ def test_annotations_are_lines_of_their_own(failed):
 def test_annotations_tell_why_a_run_ended():
     lost = Report({}, error="100 %\nlost")
     assert as_annotations(lost) == ["::error title=gradparity::100 %25%0Alost"]
-    assert as_annotations(lost, {"a": "a.py"}) == ["::error file=a.py,title=gradparity::100 %25%0Alost"]
-    assert as_annotations(lost, {"a": "a.py", "b": "b.py"}) == as_annotations(lost)
+    told = ["::error file=a.py,title=gradparity::100 %25%0Alost"]
+    assert as_annotations(placed(lost, ("a", "f", "a.py", 3), ("a", "g", "a.py", 9))) == told
+    assert as_annotations(placed(lost, ("a", "f", "a.py"), ("b", "f", "b.py"))) == as_annotations(lost)
     assert as_annotations(Report({}, [row(Verdict.PASS)])) == []
+
+
+def placed(report: Report, *definitions: tuple) -> Report:
+    return replace(report, definitions=[Definition(*each) for each in definitions])
+
+
+def test_each_form_has_the_place_of_the_candidate(failed):
+    report = replace(
+        placed(failed, ("square", "mine", "kernels/square.py", 12), ("case.py", "case.py", "case.py")),
+        not_built=[NotBuilt("case.py", "no module", expected=False, op="case.py")],
+    )
+    square, broken = ElementTree.fromstring(as_junit(report).encode())
+    own = [case for case in square if case.get("classname") == "square.mine"]
+    assert {(case.get("file"), case.get("line")) for case in own} == {("kernels/square.py", "12")}
+    assert (broken[0].get("file"), broken[0].get("line")) == ("case.py", None)
+    places = [line.partition("title")[0] for line in as_annotations(report)]
+    assert places == ["::error file=kernels/square.py,line=12,", "::error file=case.py,"]
+    assert Report.from_dict(report.as_dict()).definitions == report.definitions
+
+
+def test_what_a_result_looks_like_is_in_the_message(failed):
+    failure = failed.failures[0]
+    known = replace(failure, wrong=tuple(replace(wrong, looks_like="-x_bar") for wrong in failure.wrong))
+    root = ElementTree.fromstring(as_junit(Report({}, [row(Verdict.MISMATCH, failure=known)])).encode())
+    (failing,) = root.iter("failure")
+    assert failing.get("message") == "MISMATCH: x_bar 1/9 entries wrong, all in rows 1 of 3: -x_bar"
 
 
 def test_a_candidate_without_a_judged_derivative_fails_in_every_form():
