@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from parity_tests.cli.last_failed import LastRun
 from parity_tests.cli.run_spec import RunSpec, Survey
+from parity_tests.harness.isolation.messages import CannotLoad
 
 
 class Arranged(NamedTuple):
@@ -32,7 +34,14 @@ def arranged(found: Sequence[tuple[Survey, list[RunSpec]]], requested: bool) -> 
     Args:
         found: of each source the survey, and an order for each device that is there, with what failed.
         requested: was `--last-failed` given, so that it must be said if nothing failed?
+
+    Raises:
+        CannotLoad: two operators have the same name, and nobody could tell their rows apart.
     """
+    for op, count in Counter(survey.op for survey, _ in found).items():
+        if count > 1:
+            where = ", ".join(dict.fromkeys(orders[0].named for survey, orders in found if survey.op == op and orders))
+            raise CannotLoad(f"{count} operators are named {op!r} ({where}); rename one, or judge them apart")
     whole = sum(survey.length * len(orders) for survey, orders in found)
     alone = any(order.alone for _, orders in found for order in orders)
     failed, unknown, rest = (

@@ -236,15 +236,8 @@ class Session:
         return present
 
     def _arranged(self, found: Sequence[tuple[Survey, list[RunSpec]]]) -> list[list[RunSpec]]:
-        """Return the work of each source; print a line if it depends on the last run.
-
-        Raises:
-            CannotLoad: two operators have the same name, and nobody could tell their rows apart.
-        """
+        """Return the work of each source; print a line if it depends on the last run; raises what `arranged` does."""
         self._ops = [survey.op for survey, _ in found]
-        for op in self._ops:
-            if self._ops.count(op) > 1:
-                raise CannotLoad(f"{self._ops.count(op)} operators are named {op!r}; rename one, or judge them apart")
         what = arranged(found, self._options.last_failed)
         self._length = what.length
         if what.message:

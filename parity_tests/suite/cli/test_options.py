@@ -132,8 +132,10 @@ def test_several_case_files(case, tmp_path):
     assert "square, Square, vjp, float64, cpu: MISMATCH" in result.stdout
     assert "other, Square, vjp, float64, cpu: PASS" in result.stdout
     same = case(RIGHT, "same.py")
-    result = gradparity("check", case(WRONG), same, "--device", "cpu", *QUICK)
+    wrong = case(WRONG)
+    result = gradparity("check", wrong, same, "--device", "cpu", *QUICK)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "gradparity: 2 operators are named 'square'; rename one, or judge them apart\n"
+    remedy = "rename one, or judge them apart"
+    assert result.stderr == f"gradparity: 2 operators are named 'square' ({wrong}, {same}); {remedy}\n"
     result = gradparity("check", f"{same}:f", f"{same}:g", "--reference", f"{same}:h", "--inputs", "x: (n)")
     assert result.stderr == "gradparity: --reference is about one kernel, and there are 2; judge them one by one\n"
