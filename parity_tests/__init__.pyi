@@ -7,6 +7,7 @@ from parity_tests.conversion.to_jax import Converted as Converted
 from parity_tests.conversion.to_jax import to_jax as to_jax
 from parity_tests.harness.candidates.array_candidate import ArrayCandidate as ArrayCandidate
 from parity_tests.harness.candidates.configurations import configured as configured
+from parity_tests.harness.candidates.dlpack_candidate import DLPackCandidate as DLPackCandidate
 from parity_tests.harness.candidates.jax_candidate import JaxCandidate as JaxCandidate
 from parity_tests.harness.candidates.mlx_candidate import MLXCandidate as MLXCandidate
 from parity_tests.harness.candidates.torch_candidate import Candidate as Candidate

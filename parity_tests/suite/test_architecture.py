@@ -115,7 +115,7 @@ def test_every_cited_equation_is_derived() -> None:
 
 def test_public_names() -> None:
     candidates = {name for file in CANDIDATES for name in _classes(file) if name.endswith("Candidate")}
-    assert candidates >= {"ArrayCandidate", "Candidate", "JaxCandidate", "WarpCandidate"}
+    assert candidates >= {"ArrayCandidate", "Candidate", "DLPackCandidate", "JaxCandidate", "WarpCandidate"}
     classes = {"Arithmetic", "AxisSize", "Domain", "Input", "OpSpec", "OracleError", "Output", "ParityError", "Report"}
     ported = {"CannotConvert", "Certificate", "Converted", "certify", "to_jax"}
     names = candidates | classes | ported
