@@ -35,11 +35,7 @@ class Operators(Mapping[str, Callable[..., Any]]):
         return self._functions[self._listed(name)]
 
     def __contains__(self, name: object) -> bool:
-        try:
-            self._listed(str(name))
-        except KeyError:
-            return False
-        return True
+        return self._found(str(name)) is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._functions)
@@ -55,10 +51,14 @@ class Operators(Mapping[str, Callable[..., Any]]):
         """
         return self._families[self._listed(name)]
 
-    def _listed(self, name: str) -> str:
+    def _found(self, name: str) -> str | None:
         full = name if "::" in name else f"aten::{name}"
-        listed = full if full in self._functions else full.partition(".")[0]
-        if listed not in self._functions:
+        return next((each for each in (full, full.partition(".")[0]) if each in self._functions), None)
+
+    def _listed(self, name: str) -> str:
+        listed = self._found(name)
+        if listed is None:
+            full = name if "::" in name else f"aten::{name}"
             raise KeyError(
                 f"jax_ref.aten has no {full}; {similar(full.removeprefix('aten::'), self)}"
                 "list(jax_ref.aten.OPERATORS) has the names of all operators"
