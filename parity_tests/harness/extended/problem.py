@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from parity_tests.harness.extended.adaptive import context, exact
 from parity_tests.harness.extended.evaluation import evaluate, numbers_of
 from parity_tests.harness.extended.remembered import Remembered
 from parity_tests.harness.numbers.formats import Precision
+
+Move = tuple[int, tuple[int, ...]]  # which argument, and the place in it
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +31,7 @@ class Problem:
     values: list[np.ndarray]
     _exact: list[np.ndarray]
     _bits: int
+    _sums: list[list[np.ndarray]] = field(default_factory=list)  # E_problem after each of its terms
 
     @classmethod
     def of(cls, program: core.ClosedJaxpr, args: Sequence[np.ndarray], precision: Precision) -> Problem:
@@ -47,32 +50,40 @@ class Problem:
         """E_problem = Σ |f(x with one rounding of x_i) - f(x)| + |f(c rounded) - f(c)| + u |f(x)|, entry by entry.
 
         The sum is over every argument's entries, and c are the constants of the program, which a computation in the
-        format has rounded to it. To first order the sum is u Σ |x_i| |∂f/∂x_i|.
+        format has rounded to it. To first order the sum is u Σ |x_i| |∂f/∂x_i|. Each term is computed once.
 
         Args:
             excuses: whether what has been summed so far is enough, so that the rest need not be known.
         """
-        mp, u = context(), self.precision.u
-        near = Remembered(mp)
+        mp = context()
         with mp.workprec(self._bits):
-            total = [_as_float64(_distance(y, np.zeros_like(y))) * u for y in self._exact]
-            given = [numbers_of(mp, x) for x in self.args]
-            for number, x in enumerate(given):
-                for place in np.ndindex(*x.shape) if x.dtype == object else ():
-                    if x[place] == 0 or not mp.isfinite(x[place]):
-                        continue
-                    moved = x.copy()
-                    moved[place] = x[place] * (1 + mp.mpf(u))
-                    self._add(total, evaluate(near, self.program, [*given[:number], moved, *given[number + 1 :]]))
-                    if excuses(total):
-                        return total
-            if self.precision is not self.precision.double:
-                self._add(total, evaluate(near, self.program, given, self.precision.rounded))
+            total = [_as_float64(_distance(y, np.zeros_like(y))) * self.precision.u for y in self._exact]
+            given, near = [numbers_of(mp, x) for x in self.args], Remembered(mp)
+            for term, move in enumerate(self._moves(given)):
+                if term == len(self._sums):
+                    pairs = zip(total, self._exact, self._moved(near, given, move), strict=True)
+                    self._sums.append([so_far + _as_float64(_distance(y, other)) for so_far, y, other in pairs])
+                total = self._sums[term]
+                if excuses(total):
+                    break
         return total
 
-    def _add(self, total: list[np.ndarray], moved: list[np.ndarray]) -> None:
-        for i, (y, other) in enumerate(zip(self._exact, moved, strict=True)):
-            total[i] = total[i] + _as_float64(_distance(y, other))
+    def _moves(self, given: Sequence[np.ndarray]) -> Iterator[Move | None]:
+        """The numbers that are rounded, one at a time, each by its argument and place; None for all constants."""
+        for number, x in enumerate(given):
+            for place in np.ndindex(*x.shape) if x.dtype == object else ():
+                if x[place] != 0 and context().isfinite(x[place]):
+                    yield number, place
+        if self.precision is not self.precision.double:
+            yield None
+
+    def _moved(self, near: Remembered, given: Sequence[np.ndarray], move: Move | None) -> list[np.ndarray]:
+        if move is None:
+            return evaluate(near, self.program, given, self.precision.rounded)
+        number, place = move
+        moved = given[number].copy()
+        moved[place] = moved[place] * (1 + context().mpf(self.precision.u))
+        return evaluate(near, self.program, [*given[:number], moved, *given[number + 1 :]])
 
 
 def _distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -24,6 +24,7 @@ from parity_tests.harness.extended.evaluation import missing, work
 from parity_tests.harness.extended.problem import Problem
 from parity_tests.harness.findings import Comparison, LostDigits
 from parity_tests.harness.language.values import evaluate, evaluate_rounded
+from parity_tests.harness.numbers.fingerprint import fingerprint
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Arrays
 from parity_tests.harness.primitives.bound.base import relative
@@ -117,7 +118,7 @@ def losses(
     labels = [slot.label for slot, absent in zip(trial.oracle.map(name).results, zero, strict=True) if not absent]
     if not all(label in by_label for label in labels):
         return
-    problem = Problem.of(program, present, precision)
+    problem = _problem(trial, name, args, program)
     errors = problem.errors([by_label[label].candidate for label in labels])
     judged = [
         is_same(exact, by_label[label].oracle, room[label]) & _is_beyond(error, exact, known.get(label), precision)
@@ -146,6 +147,14 @@ def losses(
             with np.errstate(divide="ignore"):  # nothing may be forced, as where a guard leaves only a constant
                 excess = np.divide(error, forced, out=np.zeros_like(error), where=lost)
             yield _loss(shown, excess, forced, precision)
+
+
+def _problem(trial: Trial, name: str, args: Arrays, program: core.ClosedJaxpr) -> Problem:
+    """The problem of a map at these arguments, which all candidates share."""
+    kept, key = trial.oracle.kept, ("problem", name, trial.precision.name, *map(fingerprint, args))
+    if key not in kept:
+        kept[key] = Problem.of(program, [x for x in args if x is not None], trial.precision)
+    return kept[key]
 
 
 def _forced_in_float64(

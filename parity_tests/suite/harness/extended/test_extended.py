@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import pytest
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
+from parity_tests.harness.extended import problem as of_problem
 from parity_tests.harness.extended.adaptive import context, exact
 from parity_tests.harness.extended.evaluation import evaluate, missing, work
 from parity_tests.harness.extended.problem import Problem
@@ -221,6 +223,22 @@ def test_what_the_problem_forces_is_its_condition():
     np.testing.assert_allclose(problem.forced()[0], precision.u * (np.abs(x) + 1) * np.exp(x), rtol=1e-4)
     (error,) = problem.errors([np.exp(x) * (1 + 1e-6)])
     np.testing.assert_allclose(error, 1e-6 * np.exp(x), rtol=1e-6)
+
+
+def test_what_is_forced_is_found_once_and_no_further_than_asked():
+    """By the sum as far as it is known; the next one to ask goes on from there."""
+    x = np.array([-17.0, -0.5, 3.0])
+    program, precision = traced(jnp.exp, x), PRECISIONS["float32"]
+    whole = Problem.of(program, [x], precision).forced()[0]
+    problem = Problem.of(program, [x], precision)
+    with mock.patch.object(of_problem, "evaluate", side_effect=of_problem.evaluate) as evaluated:
+        first = problem.forced(lambda so_far: bool(so_far[0][0] > precision.u * np.exp(-17.0) * 2))[0]
+        assert evaluated.call_count == 1
+        assert first[0] == whole[0]
+        assert first[1] < whole[1]
+        np.testing.assert_array_equal(problem.forced()[0], whole)
+        np.testing.assert_array_equal(problem.forced()[0], whole)
+        assert evaluated.call_count == x.size + 1  # its numbers, and its constants
 
 
 def test_a_difference_is_as_badly_conditioned_as_its_terms_are_large():
