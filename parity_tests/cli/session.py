@@ -34,7 +34,7 @@ from parity_tests.harness.isolation.orphans import Adopted
 from parity_tests.harness.isolation.processes import Pool
 from parity_tests.harness.judging import remedies
 from parity_tests.harness.names import DEVICES
-from parity_tests.harness.report import annotations, html, junit, markdown, progress
+from parity_tests.harness.report import annotations, junit, markdown, progress
 from parity_tests.harness.report.extent import CUDA_MISSING
 from parity_tests.harness.report.lines_of_rows import environment_line, row_line, whole_row_line
 from parity_tests.harness.report.report import Report
@@ -334,7 +334,7 @@ class Session:
         """Write the report in every form; returns whether all are written, and says which are not."""
         forms = (
             (self._files.json, lambda: self._data(self._report.error)),
-            (self._files.html, lambda: html.as_html(self._report)),
+            (self._files.html, lambda: _as_html(self._report)),
             (self._files.markdown, lambda: markdown.as_markdown(self._report, self._cases())),
             (self._files.junit, lambda: junit.as_junit(self._report)),
         )
@@ -370,6 +370,12 @@ class Session:
         """Before the budget ends this process."""
         self._report.error = reason
         self._end(None)
+
+
+def _as_html(report: Report) -> str:
+    from parity_tests.harness.report.html import as_html  # its templates take a sixth of a second to import
+
+    return as_html(report)
 
 
 @contextlib.contextmanager

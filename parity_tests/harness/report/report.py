@@ -21,7 +21,6 @@ from parity_tests.harness.exceptions.explaining import explain
 from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.conclusions import conclusions
-from parity_tests.harness.report.html import as_fragment, to_html
 from parity_tests.harness.report.judged import unjudged
 from parity_tests.harness.report.markdown import to_markdown
 from parity_tests.harness.report.results import (
@@ -168,6 +167,8 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Return the report in HTML for a notebook, with styles that are nested in a class of their own."""
+        from parity_tests.harness.report.html import as_fragment  # its templates take a sixth of a second to import
+
         return as_fragment(self)
 
     def as_dict(self) -> dict[str, Any]:
@@ -270,6 +271,8 @@ class Report:
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one self-contained HTML file, whole or not at all."""
+        from parity_tests.harness.report.html import to_html
+
         to_html(self, path)
 
 

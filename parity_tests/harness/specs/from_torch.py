@@ -24,7 +24,6 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.conversion.exported import Exported, exported, quiet_run
@@ -42,13 +41,6 @@ from parity_tests.harness.specs.operations import Counted
 from parity_tests.harness.specs.output_axes import Probe, drawn, output_shapes, with_outputs
 from parity_tests.harness.specs.spec import OpSpec
 
-_NEED_NUMBERS = (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    GuardOnDataDependentSymNode,
-    UnsupportedFakeTensorException,
-    UnsupportedOperatorException,
-)
 _MOST_OPERATIONS = 2**11  # beyond which a run without numbers takes seconds, as of loops over large sizes
 _MOST_RUN = 2**16  # entries of all inputs together, beyond which a run without numbers is taken for one with them
 
@@ -115,7 +107,7 @@ class TorchReference:
             found = self._without_numbers(args, params, counted)
             self._at_first = self._at_first or counted.operations
             return [tuple(y.shape) for y in jax.tree.leaves(found)]
-        except _NEED_NUMBERS:
+        except _need_numbers():
             pass
         except Exception:  # whatever the reference raises
             return None
@@ -229,6 +221,20 @@ def _as_it_is_run(spec: OpSpec) -> OpSpec:
     if spec.dtypes is not None or not primal.rounds:
         return spec
     return replace(spec, dtypes=[name for name in spec.formats if name not in (FLOAT64.name, "complex128")])
+
+
+def _need_numbers() -> tuple[type[Exception], ...]:
+    """Return the errors of operators that need the numbers of their inputs."""
+    # It imports sympy, which takes two thirds of a second
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    return (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        GuardOnDataDependentSymNode,
+        UnsupportedFakeTensorException,
+        UnsupportedOperatorException,
+    )
 
 
 def _described(
