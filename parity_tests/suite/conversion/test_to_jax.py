@@ -7,6 +7,7 @@ import sys
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -180,6 +181,29 @@ def test_without_64_bits(exact: bool) -> None:
         f, params = to_jax(module, _TOKENS, precision="exact" if exact else "as written")
         assert np.allclose(f(params, _TOKENS.numpy()), module(_TOKENS).detach(), atol=1e-6)
         assert {str(x.dtype) for x in params.values()} == {"float32", "int32"}
+
+
+@pytest.mark.slow  # it is installed for the slow tests only
+@pytest.mark.parametrize(
+    "module", [Tied(), nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).eval()], ids=["tied", "norm"]
+)
+def test_weights_come_from_a_file_of_safetensors_and_go_back(module: nn.Module, tmp_path: Path) -> None:
+    """Such a file has one of the names of a tied weight."""
+    pytest.importorskip("safetensors", reason="safetensors is not installed: pip install safetensors")
+    import safetensors.flax
+    import safetensors.torch
+
+    f, params = to_jax(module, _TOKENS if isinstance(module, Tied) else torch.zeros(2, 3))
+    theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
+    safetensors.torch.save_model(module, str(theirs))
+    loaded = f.load(safetensors.flax.load_file(theirs))
+    assert loaded.keys() == params.keys()
+    assert all(np.array_equal(loaded[name], x) and loaded[name].dtype == x.dtype for name, x in params.items())
+    twice = {name: 2 * x if name in f.split(params)[0] else x for name, x in loaded.items()}
+    safetensors.torch.save_file(f.state_dict(twice), ours)
+    module.load_state_dict(safetensors.torch.load_file(ours))
+    again = f.load(module.state_dict())
+    assert all(np.array_equal(again[name], x) for name, x in twice.items())
 
 
 def test_weights_come_from_a_state_and_go_back() -> None:
