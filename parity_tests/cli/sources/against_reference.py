@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from parity_tests.cli.regular_file import instead_of, why_no_file
 from parity_tests.cli.sources.apart import Apart
 from parity_tests.cli.sources.configurations import configurations_of, read_configurations
+from parity_tests.cli.sources.names_in_file import listed, why_not_in
 from parity_tests.cli.sources.parameters import parameters
 from parity_tests.cli.sources.source import FailedCandidate
 from parity_tests.cli.sources.stubs import check_stubs, stubbed
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from parity_tests.harness.candidates.torch_candidate import Candidate
     from parity_tests.harness.isolation.messages import Candidates
     from parity_tests.harness.specs.spec import OpSpec
-
-_LISTED = 12  # names of a file
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Named:
         """Read it.
 
         Raises:
-            ValueError: there is no name, or no such file or module, or it is not a Python file.
+            ValueError: there is no name, or no such file or module, or it is not a Python file, or lacks the name.
         """
         path, colon, name = text.rpartition(":")
         path = _file_of_module(path) or path
@@ -54,6 +53,8 @@ class Named:
             raise ValueError(f"{path}: {_why_no_module(path) or reason}")
         if not path.endswith(".py"):
             raise ValueError(f"{path}: not a Python file; its name must end in .py")
+        if reason := why_not_in(Path(path), name):
+            raise ValueError(f"{path}: {reason}")
         return cls(Path(path), name)
 
     def __str__(self) -> str:
@@ -152,8 +153,7 @@ def _instead_of(name: str, module: ModuleType) -> str:
     while len(parts) > 1 and hasattr(within, parts[0]):
         within, parts = getattr(within, parts[0]), parts[1:]
     own = [key for key, x in vars(module).items() if callable(x) and getattr(x, "__module__", "") == module.__name__]
-    listed = f"; it defines {', '.join(own)}" if 0 < len(own) <= _LISTED else ""
-    return f"{nearest(parts[0], dir(within))}{listed}"
+    return f"{nearest(parts[0], dir(within))}{listed(own)}"
 
 
 def _reference(text: str) -> Named | NamedInTorch:

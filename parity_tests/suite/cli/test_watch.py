@@ -158,7 +158,7 @@ def test_a_round_that_hangs_is_ended_by_a_change(tmp_path: Path, monkeypatch: py
 def test_another_process_judges_by_another_reference(tmp_path: Path, changed: str, stays: bool):
     name, *_ = kernel_in(tmp_path, "x")
     reference = tmp_path / "reference.py"
-    reference.write_text("import json\ntry:\n    import fast\nexcept ImportError:\n    table = open('table.json')\n")
+    reference.write_text("import json\ntry:\n    import fast\nexcept ImportError:\n    square = open('table.json')\n")
     source = replace(
         against_reference(name, f"{reference}:square", "x: (n,m)", None, None), apart=Apart(1.0, (), forked=True)
     )
