@@ -40,7 +40,10 @@ def definition_of(op: str, candidate: str, call: Any, file: Path | None, folder:
         folder: of the run, in which the user's files are.
     """
     folder = folder.resolve()
-    own, line = _code(call)
+    try:
+        own, line = _code(call)
+    except Exception:  # no harm is done by a callable that has no code, or whose attributes raise anything
+        own, line = None, 0
     if own is not None and own.is_relative_to(folder) and not own.is_relative_to(sys.prefix):
         return Definition(op, candidate, own.relative_to(folder).as_posix(), line)
     if file is None:
@@ -64,10 +67,12 @@ def _code(call: Any) -> tuple[Path | None, int]:
     elif not inspect.isroutine(call) and not inspect.isclass(call):
         call = type(call)
     code = getattr(call, "__code__", None)
-    try:
-        if code is not None:
-            return Path(code.co_filename).resolve(), code.co_firstlineno
-        file = inspect.getsourcefile(call)
-        return (None, 0) if file is None else (Path(file).resolve(), inspect.findsource(call)[1] + 1)
-    except (OSError, TypeError, SyntaxError):  # a builtin; a class that a function has made, or in a notebook
-        return None, 0
+    if code is not None:
+        return _user_file(code.co_filename), code.co_firstlineno
+    file = _user_file(inspect.getsourcefile(call))
+    return file, 0 if file is None else inspect.findsource(call)[1] + 1
+
+
+def _user_file(name: str | None) -> Path | None:
+    """Return the path of a file; None of what is no file, as the "<string>" of `exec`."""
+    return None if name is None or name.startswith("<") else Path(name).resolve()

@@ -69,6 +69,36 @@ def test_what_is_not_the_users_has_the_file_of_the_case(tmp_path: Path, call: ob
     assert definition_of("op", "mine", call, None, tmp_path) is None
 
 
+def _cycle(x):
+    return x
+
+
+_cycle.__wrapped__ = _cycle  # type: ignore[attr-defined]
+
+
+class _Lazy:
+    @property
+    def __wrapped__(self):
+        raise RuntimeError("not loaded")
+
+    def __call__(self, x):
+        return x
+
+
+def _executed():
+    exec("def made(x): return x", names := {})
+    return names["made"]
+
+
+@pytest.mark.parametrize(
+    "call", [_cycle, _Lazy(), _executed(), torch.ops.aten.sin], ids=["cycle", "lazy", "exec", "op"]
+)
+def test_a_callable_without_code_of_its_own_is_no_error(call: object):
+    found = definition_of("op", "mine", call, CASE, HERE.parent)
+    assert found is not None
+    assert (found.file, found.line) == ("case.py", None)
+
+
 def test_an_environment_in_the_folder_is_not_the_users(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "prefix", str(HERE.parent))
     found = definition_of("op", "mine", function, CASE, HERE.parent.parent)
