@@ -60,7 +60,7 @@ def _exactly_infinite(x, e, y):
 
 @primitive(
     of_jax.div_p,
-    kinds=Kind.LIMIT,
+    kinds=Kind.LIMIT | Kind.SMOOTH | Kind.MAY_BE_EXACT,
     complex=BY_MODULUS,
     value=of_floats(np.divide),
     exact=of_numbers(lambda mp, x, y: x / y),
@@ -99,7 +99,14 @@ def _exact(eqn, x, e, y, p):
     return e[0]
 
 
-@primitive(of_jax.abs_p, complex=BY_MODULUS, value=of_reals(np.abs), exact=operator(np.abs), field=orders.absolute)
+@primitive(
+    of_jax.abs_p,
+    kinds=Kind.COMPARES,
+    complex=BY_MODULUS,
+    value=of_reals(np.abs),
+    exact=operator(np.abs),
+    field=orders.absolute,
+)
 def _magnitude(eqn, x, e, y, p):
     return e[0] + 4 * p.u * y + underflow(y, p) if np.iscomplexobj(x[0]) else e[0]
 
@@ -164,7 +171,10 @@ _STEP = Kind.STEP | Kind.INTEGERS
 @primitive(of_jax.ceil_p, kinds=_STEP, value=of_reals(np.ceil), exact=mpmath("ceil"))
 @primitive(of_jax.round_p, kinds=_STEP, exact=_rounded)
 @primitive(
-    of_jax.sign_p, kinds=Kind.FUNCTION | Kind.MONOTONE | Kind.INTEGERS, complex=of_complex.sign, exact=mpmath("sign")
+    of_jax.sign_p,
+    kinds=Kind.FUNCTION | Kind.MONOTONE | Kind.INTEGERS | Kind.COMPARES,
+    complex=of_complex.sign,
+    exact=mpmath("sign"),
 )
 def _step(eqn, x, e, y, p):
     low, high = (np.asarray(evaluated(eqn, x[0] + shift)) for shift in (-e[0], e[0]))

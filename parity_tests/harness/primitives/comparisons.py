@@ -6,17 +6,19 @@ import numpy as np
 from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.primitives.exact.arrays import of_numbers
-from parity_tests.harness.primitives.registry import BY_MODULUS, primitive
+from parity_tests.harness.primitives.registry import BY_MODULUS, Kind, primitive
 from parity_tests.harness.primitives.value.functions import of_any, of_reals
 
+_OF_ANY = {"kinds": Kind.COMPARES, "complex": BY_MODULUS}
 
-@primitive(of_jax.eq_p, complex=BY_MODULUS, value=of_any(np.equal), exact=of_numbers(lambda mp, x, y: x == y))
-@primitive(of_jax.ne_p, complex=BY_MODULUS, value=of_any(np.not_equal), exact=of_numbers(lambda mp, x, y: x != y))
-@primitive(of_jax.lt_p, value=of_any(np.less), exact=of_numbers(lambda mp, x, y: x < y))
-@primitive(of_jax.le_p, value=of_any(np.less_equal), exact=of_numbers(lambda mp, x, y: x <= y))
-@primitive(of_jax.gt_p, value=of_any(np.greater), exact=of_numbers(lambda mp, x, y: x > y))
-@primitive(of_jax.ge_p, value=of_any(np.greater_equal), exact=of_numbers(lambda mp, x, y: x >= y))
-@primitive(of_jax.lt_to_p, of_jax.le_to_p)
+
+@primitive(of_jax.eq_p, **_OF_ANY, value=of_any(np.equal), exact=of_numbers(lambda mp, x, y: x == y))
+@primitive(of_jax.ne_p, **_OF_ANY, value=of_any(np.not_equal), exact=of_numbers(lambda mp, x, y: x != y))
+@primitive(of_jax.lt_p, kinds=Kind.COMPARES, value=of_any(np.less), exact=of_numbers(lambda mp, x, y: x < y))
+@primitive(of_jax.le_p, kinds=Kind.COMPARES, value=of_any(np.less_equal), exact=of_numbers(lambda mp, x, y: x <= y))
+@primitive(of_jax.gt_p, kinds=Kind.COMPARES, value=of_any(np.greater), exact=of_numbers(lambda mp, x, y: x > y))
+@primitive(of_jax.ge_p, kinds=Kind.COMPARES, value=of_any(np.greater_equal), exact=of_numbers(lambda mp, x, y: x >= y))
+@primitive(of_jax.lt_to_p, of_jax.le_to_p, kinds=Kind.COMPARES)
 def _comparison(eqn, x, e, y, p):
     """1 where rounding may change the answer, else 0."""
     if x[0].dtype.kind == "b":

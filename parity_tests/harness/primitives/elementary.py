@@ -254,7 +254,7 @@ def _integer_power(eqn, x, e, y, p):
 
 @primitive(
     "one_minus_square",  # of JAX 0.11 and later
-    kinds=Kind.FUNCTION,
+    kinds=Kind.FUNCTION | Kind.MAY_BE_EXACT,
     exact=of_numbers(lambda mp, x: 1 - x * x),
     field=functions.one_minus_square,
 )

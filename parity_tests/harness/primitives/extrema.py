@@ -12,14 +12,14 @@ from parity_tests.harness.primitives.field import orders
 from parity_tests.harness.primitives.registry import Kind, primitive
 from parity_tests.harness.primitives.value.functions import all_real, of_one_real, of_reals, where
 
+_EXTREMUM = Kind.MONOTONE | Kind.COMPARES
 
-@primitive(of_jax.max_p, kinds=Kind.MONOTONE, value=of_reals(np.maximum), exact=of_numbers(larger), field=orders.larger)
-@primitive(
-    of_jax.min_p, kinds=Kind.MONOTONE, value=of_reals(np.minimum), exact=of_numbers(smaller), field=orders.smaller
-)
+
+@primitive(of_jax.max_p, kinds=_EXTREMUM, value=of_reals(np.maximum), exact=of_numbers(larger), field=orders.larger)
+@primitive(of_jax.min_p, kinds=_EXTREMUM, value=of_reals(np.minimum), exact=of_numbers(smaller), field=orders.smaller)
 @primitive(
     of_jax.clamp_p,
-    kinds=Kind.MONOTONE,
+    kinds=_EXTREMUM,
     value=where(all_real, lambda low, x, high: np.minimum(np.maximum(x, low), high)),
     exact=of_numbers(lambda mp, low, x, high: smaller(mp, larger(mp, x, low), high)),
     field=orders.clamped,
@@ -30,14 +30,14 @@ def _extremum_of_operands(eqn, x, e, y, p):
 
 @primitive(
     of_jax.reduce_max_p,
-    kinds=Kind.MONOTONE,
+    kinds=_EXTREMUM,
     value=of_one_real(lambda x, axes, **_: np.maximum.reduce(x, tuple(axes), initial=-np.inf)),
     exact=reduced(larger, lambda mp: -mp.inf),
     field=orders.largest,
 )
 @primitive(
     of_jax.reduce_min_p,
-    kinds=Kind.MONOTONE,
+    kinds=_EXTREMUM,
     value=of_one_real(lambda x, axes, **_: np.minimum.reduce(x, tuple(axes), initial=np.inf)),
     exact=reduced(smaller, lambda mp: mp.inf),
     field=orders.smallest,

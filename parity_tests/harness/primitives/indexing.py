@@ -83,7 +83,7 @@ def sliced(eqn, x, e, y, p):
 
 @primitive(
     of_jax.dynamic_update_slice_p,
-    kinds=_MOVES,
+    kinds=_MOVES | Kind.SMOOTH,
     complex=BY_MODULUS,
     value=where(lambda eqn, x: x[0].dtype == x[1].dtype, written),
 )
@@ -91,7 +91,7 @@ def updated(eqn, x, e, y, p):
     return _unless_moved(e[2:], np.asarray(evaluated(eqn, e[0], e[1], *x[2:])))
 
 
-@primitive(of_jax.scatter_p, kinds=_MOVES, complex=BY_MODULUS, value=where(may_write, scattered(None)))
+@primitive(of_jax.scatter_p, kinds=_MOVES | Kind.SMOOTH, complex=BY_MODULUS, value=where(may_write, scattered(None)))
 def replaced(eqn, x, e, y, p):
     operand, index, updates = x
     bound = _scattered(eqn, x, e[0], e[2])

@@ -71,6 +71,7 @@ def _carried(A: np.ndarray, change: np.ndarray, X: np.ndarray, e_B: np.ndarray, 
 
 @primitive(
     of_jax.triangular_solve_p,
+    kinds=Kind.SMOOTH,
     complex=BY_MODULUS,
     value=where(linear.may_solve, linear.solved),
     field=factorizations.solved,
@@ -99,7 +100,7 @@ def linear_solve(A: np.ndarray, e_A: np.ndarray, X: np.ndarray, e_B: np.ndarray,
     return _carried(A, e_A + own, X, e_B, p)
 
 
-@primitive(of_jax.cholesky_p, kinds=Kind.ROOT, field=factorizations.rooted, run=in_a_run(matrices.rooted))
+@primitive(of_jax.cholesky_p, kinds=Kind.ROOT | Kind.SMOOTH, field=factorizations.rooted, run=in_a_run(matrices.rooted))
 def cholesky(eqn, x, e, y, p):
     below = np.tril(np.ones(y.shape))
     L, e_A = y * below, np.tril(e[0]) + np.tril(e[0], -1).mT  # only what is below the diagonal is read

@@ -76,6 +76,12 @@ class Kind(Flag):
     """The result is of integers, whatever the operand is."""
     CONSTANT = auto()
     """Has no floating-point operands, and no errors."""
+    COMPARES = auto()
+    """Goes one way or another by the order of two real numbers, which `rounding.compared` names."""
+    SMOOTH = auto()
+    """Differentiable where its results are finite, as most kinds of arithmetic are, which need not say it."""
+    MAY_BE_EXACT = auto()
+    """Without a rounding error for some numbers, as sums and products of integers are, which need not say it."""
 
 
 class Rule(Protocol):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from parity_tests.harness.rounding.compared import TAKE_ONE_OF_ALL, compared, is_real
+from parity_tests.harness.rounding.compared import compared, is_real
 from parity_tests.harness.rounding.tape import Asked, Tape
 
 
@@ -55,7 +55,7 @@ def _choice(tape: Tape, eqn: core.JaxprEqn, x: Any, y: Any) -> Choice:
     other = y
     (result,), is_kink = eqn.outvars, is_real(eqn.outvars[0]) and eqn.primitive.name != "sign"
     places = np.arange(tape.value(result).size).reshape(tape.value(result).shape)
-    if eqn.primitive.name in TAKE_ONE_OF_ALL:
+    if y is result:  # one of all along axes
         axes = tuple(eqn.params["axes"])
         b, of_b, places = (np.expand_dims(each, axes) for each in (b, of_b, places))
         # The first of the largest in place of the result, which is charged with what is lost here.

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-TAKE_ONE_OF_ALL = frozenset({"reduce_max", "reduce_min"})
-_OF_TWO = frozenset({"eq", "ne", "lt", "le", "gt", "ge", "max", "min"})
-_TURN_AT_ZERO = frozenset({"abs", "sign"})
+from parity_tests.harness.primitives.registry import Kind, has
 
 
 def is_real(atom: Any) -> bool:
@@ -19,13 +17,9 @@ def is_real(atom: Any) -> bool:
 
 def compared(eqn: core.JaxprEqn) -> list[tuple[Any, Any]]:
     """The pairs of variables by whose order an equation goes; None stands for 0."""
-    name, x = eqn.primitive.name.removesuffix("_to"), eqn.invars
-    if not any(map(is_real, x)):
+    x = eqn.invars
+    if not has(eqn.primitive.name, Kind.COMPARES) or not any(map(is_real, x)):
         return []
-    if name in _OF_TWO:
-        return [(x[0], x[1])]
-    if name == "clamp":
-        return [(x[1], x[0]), (x[1], x[2])]
-    if name in TAKE_ONE_OF_ALL:
-        return [(x[0], eqn.outvars[0])]
-    return [(x[0], None)] if name in _TURN_AT_ZERO else []
+    if len(x) == 1:  # with what it takes of all along axes, or with zero
+        return [(x[0], eqn.outvars[0] if "axes" in eqn.params else None)]
+    return [(x[0], x[1])] if len(x) == 2 else [(x[1], x[0]), (x[1], x[2])]

@@ -15,14 +15,13 @@ from parity_tests.harness.numbers.formats import Precision
 from parity_tests.harness.primitives.registry import Kind, has
 from parity_tests.harness.primitives.value.evaluated import evaluated
 
-MAY_BE = Kind.SUM | Kind.PRODUCT | Kind.ADDS
-MAY_BE_BY_NAME = frozenset({"div", "one_minus_square"})
+MAY_BE = Kind.SUM | Kind.PRODUCT | Kind.ADDS | Kind.MAY_BE_EXACT
 
 
 def exact(eqn, x: list[np.ndarray], e: list[np.ndarray], y: np.ndarray, precision: Precision) -> bool:
     """True if an operation on these values, with these errors, makes no rounding error, however it is ordered."""
     name = eqn.primitive.name
-    if any(map(np.count_nonzero, e)) or not (name in MAY_BE_BY_NAME or has(name, MAY_BE)):
+    if any(map(np.count_nonzero, e)) or not has(name, MAY_BE):
         return False
     if not (np.isfinite(y).all() and _integers(y)):
         return False

@@ -19,13 +19,12 @@ from jax.extend import core
 from parity_tests.harness.language.calls import called
 from parity_tests.harness.language.interpret import Domain
 from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.primitives.registry import Kind, has
 from parity_tests.harness.rounding.steps import Step, plan_of
 
 Pair = tuple[np.ndarray, np.ndarray]
 
-_ADDS = {"add", "sub", "add_any"}
-_SAME_SIZE = {"neg", "copy"}
-_LINEAR = {"mul", "dot_general", "broadcast_in_dim", "reshape", "squeeze", "transpose", "slice", "convert_element_type"}
+_ADDS_OR_MULTIPLIES = Kind.ADDS | Kind.LINEAR | Kind.BILINEAR | Kind.MOVES
 
 
 class Regrouped(tuple[np.ndarray, np.ndarray]):
@@ -47,10 +46,9 @@ def magnitudes_of(pair: Pair) -> np.ndarray:
 
 def is_recurrence(jaxpr: core.Jaxpr) -> bool:
     """Return whether all that a step does is to add and to multiply."""
-    known = _ADDS | _SAME_SIZE | _LINEAR
     for eqn in jaxpr.eqns:
         inner = called(eqn)
-        if not is_recurrence(inner.jaxpr) if inner is not None else eqn.primitive.name not in known:
+        if not is_recurrence(inner.jaxpr) if inner is not None else not has(eqn.primitive.name, _ADDS_OR_MULTIPLIES):
             return False
     return True
 
@@ -68,11 +66,7 @@ class Magnitudes(Domain[np.ndarray, Step]):
 
     def apply(self, step: Step, operands: list[np.ndarray]) -> list[np.ndarray]:
         """Return the magnitudes of the results of an equation in a recurrence, from those of its operands."""
-        if step.name in _ADDS:
-            return [operands[0] + operands[1]]
-        if step.name in _SAME_SIZE:
-            return operands
-        return [np.asarray(step.evaluate(*operands))]
+        return [operands[0] + operands[1] if step.adds else np.abs(step.evaluate(*operands))]
 
 
 def allowance(magnitudes: np.ndarray, steps: int, precision: Precision) -> np.ndarray:

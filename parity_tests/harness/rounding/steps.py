@@ -70,7 +70,7 @@ class Step(steps.Step):
             kinds=0 if record is None else record.bits,
             terms=terms,
             adds=is_any(Kind.ADDS),
-            may_be_exact=name in exact.MAY_BE_BY_NAME or is_any(exact.MAY_BE),
+            may_be_exact=is_any(exact.MAY_BE),
             follows_products=followed,
             follows_sums=record is not None and (name in ("mul", "div") or followed),
             has_logarithm=name == "div" and any(eqn.invars[1] is x for x in logarithms),

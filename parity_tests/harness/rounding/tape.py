@@ -31,9 +31,10 @@ Pair = tuple[np.ndarray, np.ndarray]
 MOST_OF_A_PRODUCT = 16  # roundings; the steps of a chain multiply thousands
 _SOME = 1e-290  # an error that is there, and changes nothing
 
-_SMOOTH = Kind.ADDS | Kind.LINEAR | Kind.BILINEAR | Kind.PRODUCT | Kind.SUM | Kind.FUNCTION | Kind.HOMOGENEOUS
+_SMOOTH = (
+    Kind.SMOOTH | Kind.ADDS | Kind.LINEAR | Kind.BILINEAR | Kind.PRODUCT | Kind.SUM | Kind.FUNCTION | Kind.HOMOGENEOUS
+)
 _SAME = Kind.MOVES | Kind.MOVES_UNFOLLOWED | Kind.KEEPS_SIZE | Kind.SELECTS  # of which no entry is a new number
-_SMOOTH_TOO = frozenset({"div", "dynamic_update_slice", "scatter", "triangular_solve", "cholesky"})
 
 
 class NotFollowed(Exception):
@@ -222,7 +223,7 @@ def _verify_followed(eqn: core.JaxprEqn) -> None:
         raise NotFollowed
     name = eqn.primitive.name
     no_new_number = name == "is_finite" or has(name, Kind.ITSELF)
-    if not any(map(is_real, eqn.invars)) or compared(eqn) or no_new_number or name in _SMOOTH_TOO:
+    if not any(map(is_real, eqn.invars)) or compared(eqn) or no_new_number:
         return
     if not has(name, _SMOOTH | _SAME) or not all(map(is_real, eqn.outvars)):
         raise NotFollowed

@@ -71,6 +71,13 @@ def test_magnitudes_are_added_up_whatever_the_signs():
     assert interpret(jaxpr, [np.asarray(x) for x in (3.0, 0.5, 4.0)], Magnitudes()) == [9.5]
 
 
+def test_a_sum_over_the_state_is_a_product_with_ones():
+    with jax.enable_x64(True):
+        jaxpr = _body(lambda h, c: (c * h).sum(), np.array([3.0, -1.0]), np.array([2.0, 5.0]))
+    assert is_recurrence(jaxpr.jaxpr)
+    assert interpret(jaxpr, [np.array([3.0, 1.0]), np.array([2.0, 5.0])], Magnitudes()) == [11.0]
+
+
 @pytest.mark.parametrize(
     "f",
     [lambda h, x: jnp.tanh(h + x), lambda h, x: jnp.maximum(h, x), lambda h, x: h / x],
