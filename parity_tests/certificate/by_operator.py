@@ -86,7 +86,8 @@ def _rows(
 
     names = [f"value {k}" if k else "value" for k in range(len(outputs))]
     names += [f"gradient of {x.name}" for x in moved] if differentiates else []
-    pairs = bounds_of(in_jax, [numbers_of(leaves[x]) for x in moved])
+    arrays = [numbers_of(leaves[x]) for x in moved]
+    pairs = bounds_of(jax.make_jaxpr(in_jax)(*arrays), arrays)
     where = f"{line_of(node)}{target.name()}"
     if isinstance(pairs, str):
         return [Row(where, None, f"not compared, no bound: {pairs}")]

@@ -112,7 +112,8 @@ def _end_to_end(
 
     labels = [f"output {k}" for k in range(len(run.outputs))] + [f"new {name}" for name in program.written]
     labels += [f"gradient of {name}" for name in moved.values()]
-    pairs = bounds_of(in_jax, [inputs[i] for i in moved])
+    arrays = [inputs[i] for i in moved]
+    pairs = bounds_of(jax.make_jaxpr(in_jax)(*arrays), arrays)
     if isinstance(pairs, str):
         return [Row(label, None, f"not compared, no bound: {pairs}") for label in labels]
     tensors = [*run.outputs, *(run.buffers[name] for name in program.written), *run.gradients]

@@ -1,25 +1,27 @@
-"""Values of a JAX function with bounds of their rounding errors, and the combination whose gradient is taken."""
+"""Values of a JAX program with bounds of their rounding errors, and the combination whose gradient is taken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import jax
 import numpy as np
 import torch
+from jax.extend import core
 
-from parity_tests.harness.numbers.formats import FLOAT64
+from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.primitives.missing import NoRule
 from parity_tests.harness.rounding.analysis import bounded
 
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-def bounds_of(f: Callable[..., Sequence[jax.Array]], args: Sequence[np.ndarray]) -> list[Pair] | str:
-    """Return the values of a function of float64 numbers, with bounds; why there are none, if there are none."""
-    closed = jax.make_jaxpr(f)(*args)
+def bounds_of(closed: core.ClosedJaxpr, args: Sequence[np.ndarray], precision: Precision = FLOAT64) -> list[Pair] | str:
+    """Return a program's values, with bounds for what computes it in a format; why there are none, if there are none.
+
+    Must run inside `numerics.pinned_jax()`.
+    """
     try:
-        return bounded(closed, *args, precision=FLOAT64)
+        return bounded(closed, *args, precision=precision)
     except NoRule as error:
         return str(error)
 

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from jax import lax
+from torch import fx
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 from torch.fx.node import map_arg
 
 from jax_ref import aten
@@ -97,11 +98,20 @@ def as_written(dtype: torch.dtype) -> np.dtype:
 Draw = Callable[[Node, Mapping[str, Any]], Any]
 
 
+class HasGraph(Protocol):
+    """A module with a graph, or whatever has one."""
+
+    @property
+    def graph(self) -> fx.Graph:
+        """The graph; the constants that it has are attributes by their names."""
+        ...
+
+
 class Graph:
     """A graph as a function of arrays.
 
     Args:
-        module: the graph.
+        module: has the graph.
         dtypes: those that arrays have.
         draw: what draws random numbers.
         detaches: False for the function with nothing detached.
@@ -110,7 +120,7 @@ class Graph:
 
     def __init__(
         self,
-        module: GraphModule,
+        module: HasGraph,
         dtypes: Dtypes,
         draw: Draw,
         detaches: bool = True,
@@ -236,8 +246,8 @@ def draws(node: Node) -> bool:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False
-    named = named_arguments(target, node.args, node.kwargs)
-    return bool(named.get("dropout_p", not target.name().startswith("aten::scaled_dot_product")))
+    by_default = {argument.name: argument.default_value for argument in target._schema.arguments}
+    return bool((by_default | named_arguments(target, node.args, node.kwargs)).get("dropout_p", True))
 
 
 def named_arguments(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

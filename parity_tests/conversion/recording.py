@@ -17,8 +17,8 @@ from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.conversion.known_numbers import KnownNumbers, writes
 
 TORCH = str(Path(torch.__file__).parent)
-# Whose frames are no lines of the function: this package, and the harness, which calls it.
-OWN = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "harness"))
+# Whose frames are no lines of the function: this package, and those that call it.
+OWN = tuple(str(Path(__file__).parents[1] / name) for name in ("conversion", "harness", "auditing"))
 LINE = "line of the function"  # the key of a node's `meta["custom"]`
 _FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 _COMPLEX = {torch.complex32, torch.complex64, torch.complex128}
@@ -53,7 +53,7 @@ class Recording(TorchFunctionMode):
             self._recorded = args[0]
             with torch._C.DisableTorchFunction():  # or else the export makes a graph of its own of what follows
                 return func(*args, **kwargs)
-        name, line = getattr(func, "__name__", ""), _line(sys._getframe(1))
+        name, line = getattr(func, "__name__", ""), line_of_frame(sys._getframe(1))
         if func == _DATA.__get__:
             func, args = torch.Tensor.detach, args[:1]
         detached = not self._recorded or torch.is_inference_mode_enabled()
@@ -101,7 +101,7 @@ def _wide(x: Any, line: str) -> Any:
     return torch.float64 if x in _FLOATS else torch.complex128
 
 
-def _line(frame: Any) -> str:
+def line_of_frame(frame: Any) -> str:
     """The innermost line that is neither PyTorch's nor ours; if there is none, of one of PyTorch's modules."""
     of_module = ""
     while frame is not None and not frame.f_code.co_filename.startswith(OWN):
