@@ -2,8 +2,8 @@
 
 `crosscheck(candidate, spec)` compares a candidate with the JAX function of an `OpSpec` and returns a `Report`;
 `assert_parity` does the same in a test. `to_jax(module, *example)` makes a function of JAX from a PyTorch module, and
-`certify` compares the two. The work is done in `parity_tests`, whose names these are; they load what they
-need when they are first used.
+`certify` compares the two; `audit(module, *inputs)` judges each operator of a training step. The work is done in
+`parity_tests`, whose names these are; they load what they need when they are first used.
 """
 
 from __future__ import annotations

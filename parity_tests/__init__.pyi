@@ -1,5 +1,7 @@
 """The public names, a line each: type checkers read it, and `__init__.py`, which imports each when it is first used."""
 
+from parity_tests.auditing.audit import audit as audit
+from parity_tests.auditing.findings import Audit as Audit
 from parity_tests.certificate.certificate import Certificate as Certificate
 from parity_tests.certificate.certify import certify as certify
 from parity_tests.conversion.cannot_convert import CannotConvert as CannotConvert

@@ -1,0 +1,187 @@
+"""The calls of ATen's operators that a function makes, with their tensors as they were then."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _autograd
+from torch.autograd.function import BackwardCFunction
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.module_tracker import ModuleTracker
+
+from parity_tests.conversion.graph import named_arguments
+from parity_tests.conversion.recording import line_of_frame
+
+
+class Overwritten(Exception):
+    """Raised where the numbers of a call are lost, since something wrote over them that is no operator."""
+
+
+@dataclass(eq=False)
+class Held:
+    """A tensor in a call: its numbers are those that it had then, whatever is written to it afterwards.
+
+    Attributes:
+        tensor: the tensor itself.
+        is_result: whether it is a result of the call.
+        maker: the node of autograd that made it, itself if it is a leaf; None if it has no gradient.
+        which: of the maker's results it was.
+        memory: a number that tensors share if they share their memory.
+        place: what tensors share that are the same numbers in memory.
+    """
+
+    tensor: Tensor
+    is_result: bool = False
+    maker: Any = field(init=False, default=None)
+    which: int = field(init=False, default=0)
+    memory: int = field(init=False)
+    place: tuple = field(init=False)
+    _version: int | None = field(init=False, default=None)
+    _copy: Tensor | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Note what may change."""
+        x = self.tensor
+        if x.requires_grad:
+            self.maker, self.which = (x, 0) if x.grad_fn is None else (x.grad_fn, x.output_nr)
+        self.memory, self.place = id(x), (id(x),)
+        if x.layout is torch.strided:
+            self.memory = x.untyped_storage()._cdata
+            self.place = self.memory, x.storage_offset(), x.shape, x.stride(), x.dtype
+        if not self.is_result and not x.is_inference():  # the counter of a result that is a view is not its own yet
+            self._version = x._version
+
+    def save(self) -> None:
+        """Save its numbers, before they are written over."""
+        if self._copy is None:
+            self._copy = self.tensor.detach().clone()
+
+    def before(self) -> Tensor:
+        """Return the tensor with the numbers that it had.
+
+        Raises:
+            Overwritten: they are lost.
+        """
+        if self._copy is not None:
+            return self._copy
+        if self._version is not None and self.tensor._version != self._version:
+            raise Overwritten("a tensor of it was written over by something that is no operator of PyTorch's")
+        return self.tensor.detach()
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call of an operator.
+
+    Attributes:
+        target: the operator.
+        args: its arguments, with `Held` in place of tensors.
+        kwargs: its keyword arguments, likewise.
+        results: its results, likewise, in their order.
+        new: the tensors among its arguments that no call has made, and that were not there before the step.
+        several: whether it returns several results, or a list of them.
+        module: the path of the module in whose forward it was called; empty if there was none.
+        line: the line of the user's code, as a traceback has it.
+    """
+
+    target: Any
+    args: tuple
+    kwargs: dict[str, Any]
+    results: Sequence[Any]
+    new: Sequence[Held]
+    several: bool
+    module: str
+    line: str
+
+
+class Recorder(TorchDispatchMode):
+    """Records the calls that are made in its context, by the node of autograd that each belongs to.
+
+    The number of a node is drawn right before its operator runs, so that the last number that was drawn is the node's.
+    What runs without a gradient has the number of the node before.
+
+    Attributes:
+        calls: by that number.
+        made: the tensors that are results of each node, by which result they are.
+    """
+
+    def __init__(self, modules: ModuleTracker) -> None:
+        super().__init__()
+        self.calls: defaultdict[int, list[Call]] = defaultdict(list)
+        self.made: defaultdict[Any, dict[int, Held]] = defaultdict(dict)
+        self._modules = modules
+        self._memory: defaultdict[int, weakref.WeakSet[Held]] = defaultdict(weakref.WeakSet)
+        # What a Function reads that is not there before the step may depend on its arguments.
+        self._there = {Held(x).memory for x in gc.get_objects() if issubclass(type(x), Tensor)}
+
+    def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
+        """Run an operator, and record it."""
+        number, kwargs = _autograd._get_sequence_nr() - 1, kwargs or {}
+        held_args, held_kwargs = tree_map(self._held, (args, kwargs))
+        taken = [x for x in tree_leaves((held_args, held_kwargs)) if isinstance(x, Held)]
+        new = [x for x in taken if x.memory not in self._there]
+        for x in _written(func, held_args, held_kwargs):
+            for held in self._memory[x.memory]:
+                held.save()
+        found = func(*args, **kwargs)
+        several = isinstance(found, tuple | list)
+        results = [tree_map(self._result, y) for y in (found if several else (found,))]
+        made = [y for y in tree_leaves(results) if isinstance(y, Held)]
+        self._there |= {x.memory for x in (*taken, *made)}
+        module = max(self._modules.parents - {"Global"}, key=lambda name: name.count("."), default="")
+        line = line_of_frame(sys._getframe(1))
+        self.calls[number].append(Call(func, held_args, held_kwargs, results, new, several, module, line))
+        return found
+
+    def calls_of(self, node: Any) -> Sequence[Call]:
+        """Return the calls of a node: all that a Function's forward makes, or one."""
+        number = node._sequence_nr()
+        calls = self.calls[number]
+        if isinstance(node, BackwardCFunction):
+            return calls
+        if not calls:  # what it writes over is copied first, which is a node, too
+            calls = [call for call in self.calls[number + 1] if call.target._schema.is_mutable]
+        return calls[:1]
+
+    def see(self, results: Sequence[Tensor]) -> None:
+        """Note of which nodes these are the results."""
+        for y in results:
+            self._held(y)
+
+    def forget(self, node: Any) -> None:
+        """Forget the tensors of a node, through which the gradient has passed."""
+        self.calls.pop(node._sequence_nr(), None)
+        self.made.pop(node, None)
+
+    def _result(self, x: Any) -> Any:
+        return self._held(x, is_result=True)
+
+    def _held(self, x: Any, is_result: bool = False) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        held = Held(x, is_result)
+        self._memory[held.memory].add(held)
+        if x.grad_fn is not None:
+            self.made[held.maker][held.which] = held
+        return held
+
+
+def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Held]:
+    schema = func._schema.arguments
+    names = {each.name for each in schema if each.alias_info is not None and each.alias_info.is_write}
+    named = named_arguments(func, args, kwargs)
+    return [x for name in names for x in tree_leaves(named.get(name)) if isinstance(x, Held)]
+
+
+def written_to(call: Call) -> Sequence[Held]:
+    """Return the tensors that a call writes to."""
+    return _written(call.target, call.args, call.kwargs)

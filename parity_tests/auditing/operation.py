@@ -1,0 +1,64 @@
+"""What PyTorch differentiates as one, an operator or a Function, and what an audit says of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from parity_tests.certificate.certificate import Row
+
+NOT_FINITE = "are not finite"  # in the reason of a row
+
+
+class Finding(enum.StrEnum):
+    """What an audit says of an operation."""
+
+    AGREES = "agrees"
+    """Its results and its gradients are within the bounds of their rounding errors."""
+    DIFFERS = "differs"
+    """A result or a gradient is not."""
+    NOT_FINITE = "not finite"
+    """As it should be, but for a NaN or an infinity that none of its inputs has."""
+    NOT_JUDGED = "not judged"
+    """There is nothing to compare it with."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation of a training step.
+
+    Attributes:
+        name: of the operator, such as "aten::mm", or of the Function.
+        module: the path of the module in whose forward it ran; empty if there was none.
+        line: the line of the user's code, as a traceback has it; empty if it is not known.
+        finding: what the audit says of it.
+        rows: what was compared: its results, and its gradients by its inputs.
+        reason: why it is not judged.
+    """
+
+    name: str
+    module: str
+    line: str
+    finding: Finding
+    rows: Sequence[Row] = ()
+    reason: str = ""
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether something is wrong with it."""
+        return self.finding in (Finding.DIFFERS, Finding.NOT_FINITE)
+
+    def __str__(self) -> str:
+        where = [self.module, self.line]
+        head = f"{self.name}: {self.finding}" + "".join(f"\n  in {place}" for place in where if place)
+        told = [f"\n  {row}" for row in self.rows if not row.agrees]
+        return head + "".join(told) + (f"\n  {self.reason}" if self.reason else "")
+
+
+def finding_of(rows: Sequence[Row]) -> Finding:
+    """Return what an audit says of an operation with these comparisons."""
+    reasons = [row.reason for row in rows if not row.agrees]
+    if not reasons:
+        return Finding.AGREES
+    return Finding.NOT_FINITE if all(NOT_FINITE in reason for reason in reasons) else Finding.DIFFERS

@@ -1,0 +1,149 @@
+"""The calls of a node of autograd as a graph, from what it has gradients by to its results."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.utils._pytree import tree_leaves, tree_map
+
+from parity_tests.auditing.calls import Call, Held, written_to
+from parity_tests.conversion.graph import named_arguments
+
+
+class NotFollowed(Exception):
+    """Raised where calls are no function of tensors that can be followed; the message says why."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Calls as a graph.
+
+    Attributes:
+        graph: the graph; its outputs are all tensors that the calls return.
+        text: tells graphs apart, but for the shapes and numbers of their inputs.
+        inputs: the tensors that it takes, each once.
+        names: of the inputs, such as "weight".
+        outputs: the tensors that it returns.
+    """
+
+    graph: fx.Graph
+    text: str
+    inputs: Sequence[Held]
+    names: Sequence[str]
+    outputs: Sequence[Held]
+
+
+def program_of(calls: Sequence[Call], wanted: Sequence[Held] | None = None) -> Program:
+    """Return the graph of some calls: a tensor that none of them has made is an input.
+
+    Args:
+        calls: in their order.
+        wanted: the results that it returns, and without which a call has no part in it; None: all.
+
+    Raises:
+        NotFollowed: a call writes to memory that another tensor shares, or has no version that returns its results.
+        Overwritten: the numbers of an input are lost.
+    """
+    if wanted is not None:
+        calls = _leading_to(wanted, calls)
+    graph, inputs, outputs = fx.Graph(), list[Held](), list[Held]()
+    known = dict[Any, fx.Node]()
+
+    def node_of(x: Any) -> Any:
+        if not isinstance(x, Held):
+            return x
+        if x.place not in known:
+            _verify_given(x, inputs, outputs)
+            node = known[x.place] = graph.placeholder(f"x{len(inputs)}")
+            node.meta["val"] = x.before()
+            inputs.append(x)
+        return known[x.place]
+
+    for call in calls:
+        args, kwargs = tree_map(node_of, (call.args, call.kwargs))
+        target = call.target
+        if target._schema.is_mutable:
+            _verify_alone(call, [*inputs, *outputs])
+            target = _returning(target)
+        node = graph.call_function(target, args, kwargs)
+        made = [_getitem(graph, node, i) for i in range(len(call.results))] if call.several else [node]
+        node.meta["val"] = None if call.several else _before(call.results[0])
+        for each, result in zip(made, call.results, strict=True):
+            if isinstance(result, Held):
+                each.meta["val"] = result.before()
+                known[result.place] = each
+                outputs.append(result)
+    if wanted is not None:
+        outputs = [y for y in wanted if y.place in {each.place for each in outputs}]
+    graph.output(tuple(known[y.place] for y in outputs))
+    names = [_name(calls, x, i) for i, x in enumerate(inputs)]
+    text = "\n".join(f"{x.name} = {x.target}{x.args}{x.kwargs}" for x in graph.nodes)
+    return Program(graph, text, inputs, names, outputs)
+
+
+def _leading_to(wanted: Sequence[Held], calls: Sequence[Call]) -> Sequence[Call]:
+    """The calls that have a part in some results: the others only follow.
+
+    Raises:
+        NotFollowed: they may depend on the Function's arguments in ways that no operator shows.
+    """
+    found, needed = list[Call](), {y.memory for y in wanted}
+    for call in reversed(calls):
+        if any(y.memory in needed for y in tree_leaves(call.results) if isinstance(y, Held)):
+            found.append(call)
+            needed |= {x.memory for x in tree_leaves((call.args, call.kwargs)) if isinstance(x, Held)}
+    for call in found:
+        if any(is_real(x.tensor) for x in call.new):
+            raise NotFollowed("its forward reads a tensor that was not there before, and may be made by a kernel")
+    last = calls.index(found[0]) if found else 0
+    if any(call.target is torch.ops.aten._local_scalar_dense.default for call in calls[:last]):
+        raise NotFollowed("its forward reads a number from a tensor")
+    return found[::-1]
+
+
+def _name(calls: Sequence[Call], x: Held, place: int) -> str:
+    """The name of an operator's argument; of a Function, whose arguments are not known, a number."""
+    named = named_arguments(calls[0].target, calls[0].args, calls[0].kwargs) if len(calls) == 1 else {}
+    found = [name for name, each in named.items() if any(y is x for y in tree_leaves(each))]
+    return found[0] if found else f"input {place}"
+
+
+def _before(x: Any) -> Any:
+    return x.before() if isinstance(x, Held) else x
+
+
+def _getitem(graph: fx.Graph, node: fx.Node, i: int) -> fx.Node:
+    return graph.call_function(operator.getitem, (node, i))
+
+
+def _verify_given(x: Held, inputs: Sequence[Held], outputs: Sequence[Held]) -> None:
+    """Refuse a view of a result that no operator has made, such as one by `.data`, as if it were given."""
+    if x.memory in {y.memory for y in outputs} - {y.memory for y in inputs}:
+        raise NotFollowed("it reads a view of its own result that no operator of PyTorch's has made")
+
+
+def _verify_alone(call: Call, others: Sequence[Held]) -> None:
+    """Refuse a call that writes to what another tensor sees."""
+    for x in written_to(call):
+        for other in others:
+            if other.place != x.place and other.memory == x.memory:
+                raise NotFollowed(f"{call.target.name()} writes to memory that another tensor of the function shares")
+
+
+def _returning(target: Any) -> Any:
+    """The operator that returns what another writes to its first argument."""
+    space, _, name = target._schema.name.partition("::")
+    packet = getattr(getattr(torch.ops, space), name.removesuffix("_"), None)
+    if not name.endswith("_") or packet is None or target._overloadname not in packet.overloads():
+        raise NotFollowed(f"{target.name()} writes to its arguments, and no operator returns the same")
+    return getattr(packet, target._overloadname)
+
+
+def is_real(x: Tensor) -> bool:
+    """Return whether a tensor is of real numbers."""
+    return x.is_floating_point()
