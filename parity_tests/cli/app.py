@@ -20,6 +20,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from parity_tests.cli.commands.audit import audit
 from parity_tests.cli.commands.checks import checks, explain
 from parity_tests.cli.commands.found import found
 from parity_tests.cli.commands.mcp import mcp
@@ -248,6 +249,7 @@ def formula(
     raise typer.Exit(code)
 
 
+app.command()(audit)
 app.command()(serve)
 app.command()(mcp)
 app.command()(sweep)

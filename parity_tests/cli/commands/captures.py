@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
-from collections.abc import Callable
-from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
-from parity_tests.cli.case_file import CaseError, load_module
+from parity_tests.cli.callables import callable_of
 from parity_tests.harness.captures.captures import Capture, Effect, captures
 from parity_tests.harness.report.printable import PrintableConsole
 
@@ -31,7 +27,7 @@ def show_captures(target: str) -> int:
         CaseError: there is no such thing, or it is no formula.
         Unreadable: there is no source to read.
     """
-    formula = _resolve(target)
+    formula = callable_of(target)
     found, console = captures(formula), PrintableConsole()
     if found:
         console.print(_table(target, found, str(inspect.getsourcefile(inspect.unwrap(formula)))))
@@ -44,31 +40,6 @@ def show_captures(target: str) -> int:
             )
     effects = {c.effect for c in found}
     return 1 if Effect.WRONG in effects else 2 * (Effect.UNKNOWN in effects)
-
-
-def _resolve(target: str) -> Callable:
-    where, _, name = target.rpartition(":")
-    if not where or not name:
-        raise CaseError(f"{target}: give module:Name or file.py:Name")
-    if where.endswith(".py"):
-        module = load_module(Path(where))
-    else:
-        sys.path.insert(0, str(Path.cwd()))  # as `python -m` does
-        try:
-            module = importlib.import_module(where)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # sys.exit(), too
-            said = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-            raise CaseError(f"{where}: {said}") from error
-        finally:
-            sys.path.pop(0)
-    found: object = module
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if not callable(found):
-        raise CaseError(f"{target}: {where} has no function or class {name}")
-    return found
 
 
 def _table(target: str, found: list[Capture], path: str) -> Table:

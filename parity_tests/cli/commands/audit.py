@@ -1,0 +1,116 @@
+"""The command `gradparity audit`: each operator of one training step of PyTorch, judged by its counterpart in JAX."""
+
+from __future__ import annotations
+
+import contextlib
+import json as as_text
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from parity_tests.cli.exit_codes import COULD_NOT_RUN
+from parity_tests.cli.terminal import Output, complain
+
+if TYPE_CHECKING:
+    from parity_tests.auditing.findings import Audit
+
+
+def audit(
+    make: Annotated[
+        str,
+        typer.Argument(
+            help="file.py:NAME or module:NAME of a function without arguments. It returns a module, or a function that "
+            "returns the loss; or a tuple of it and its arguments."
+        ),
+    ],
+    inputs: Annotated[
+        Path | None,
+        typer.Option(help="A file of torch.save with the arguments: a tensor, a tuple, or a dictionary by name."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the combination of results, if none of them is a loss.")] = 0,
+    json: Annotated[Path | None, typer.Option("--json", help="Write what was found to this file, as data.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write it as a page with the tree of modules.")] = None,
+) -> None:
+    """Run one training step, and judge each operator's results and gradients at the numbers that it has there.
+
+    The step runs as it is, and nothing is trained. The first operator whose gradient is wrong, or not finite, is named
+    with its module and line. Exit codes: 0 all that is judged agrees, 1 something is wrong, 2 it could not run, or
+    nothing could be judged, 130 interrupted.
+    """
+    from parity_tests.auditing.audit import StepFailed
+    from parity_tests.auditing.audit import audit as audited
+    from parity_tests.cli.callables import callable_of
+    from parity_tests.cli.case_file import CaseError
+
+    try:
+        step, args, kwargs = _step(_called(make, callable_of(make)), inputs)
+        with _shown() as told:
+            found = audited(step, *args, seed=seed, told=told, **kwargs)
+        _write(found, json, html)
+    except (CaseError, StepFailed, OSError, ValueError) as error:
+        complain(str(error))
+        raise typer.Exit(COULD_NOT_RUN) from error
+    Output().show(str(found), soft_wrap=True, highlight=False, markup=False)
+    raise typer.Exit(1 if found.faults else 0 if found.passed else COULD_NOT_RUN)
+
+
+def _called(make: str, maker: Callable[[], Any]) -> Any:
+    from parity_tests.cli.case_file import CaseError
+    from parity_tests.harness.exceptions.errors import described
+
+    try:
+        return maker()
+    except Exception as error:
+        raise CaseError(f"{make}: {described(error)}") from error
+
+
+def _step(made: Any, inputs: Path | None) -> tuple[Callable[..., Any], tuple, Mapping[str, Any]]:
+    """The step and its arguments.
+
+    Raises:
+        ValueError: what was made is no step, or the file has no arguments.
+    """
+    step, *given = made if isinstance(made, tuple) and made else (made,)
+    if not callable(step):
+        raise ValueError(f"it returns a {type(step).__name__}; return a module, or a function that returns the loss")
+    if inputs is None:
+        return step, tuple(given), {}
+    import torch
+
+    try:
+        loaded = torch.load(inputs, weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"--inputs {inputs}: torch.load cannot read it: {reason}; write it by torch.save") from error
+    if isinstance(loaded, Mapping):
+        return step, (), loaded
+    return step, tuple(loaded) if isinstance(loaded, tuple | list) else (loaded,), {}
+
+
+@contextlib.contextmanager
+def _shown() -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Output(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, transient=True, console=console) as progress:
+        task = progress.add_task("operations", total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _write(found: Audit, json: Path | None, html: Path | None) -> None:
+    if json is not None:
+        whole = {"passed": found.passed, **asdict(found)}
+        json.write_text(as_text.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    if html is not None:
+        from parity_tests.auditing.page import as_html
+
+        html.write_text(as_html(found), encoding="utf-8")
