@@ -81,7 +81,7 @@ def program_of(calls: Sequence[Call], wanted: Sequence[Held] | None = None) -> P
     if wanted is not None:
         outputs = [y for y in wanted if y.place in {each.place for each in outputs}]
     graph.output(tuple(known[y.place] for y in outputs))
-    names = [_name(calls, x, i) for i, x in enumerate(inputs)]
+    names = [_name([] if wanted is not None else calls, x, i) for i, x in enumerate(inputs)]
     text = "\n".join(f"{x.name} = {x.target}{x.args}{x.kwargs}" for x in graph.nodes)
     return Program(graph, text, inputs, names, outputs)
 

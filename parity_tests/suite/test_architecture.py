@@ -117,7 +117,7 @@ def test_public_names() -> None:
     candidates = {name for file in CANDIDATES for name in _classes(file) if name.endswith("Candidate")}
     assert candidates >= {"ArrayCandidate", "Candidate", "DLPackCandidate", "JaxCandidate", "WarpCandidate"}
     classes = {"Arithmetic", "AxisSize", "Domain", "Input", "OpSpec", "OracleError", "Output", "ParityError", "Report"}
-    ported = {"CannotConvert", "Certificate", "Converted", "certify", "to_jax"}
+    ported = {"Audit", "CannotConvert", "Certificate", "Converted", "audit", "certify", "to_jax"}
     names = candidates | classes | ported
     names |= {"Verdict", "assert_parity", "configured", "crosscheck", "integer", "to_tolerance"}
     assert {*parity_tests._MODULES} == names
