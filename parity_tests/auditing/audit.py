@@ -155,12 +155,12 @@ class _Judge:
             program = program_of(calls, [*made.values()] if is_function else None)
             of_results = _of_function(program, made, cotangents) if is_function else _of_operator(program, cotangents)
             differentiated = Differentiated(program, of_results, _gradients(node, program, gradients))
-            rows = self._counterparts.rows_of(differentiated)
+            rows, arrays = self._counterparts.compare(differentiated)
             if is_function and not all(row.agrees for row in rows[: len(program.outputs)]):
                 raise NotFollowed("its result is not what the operators make that its forward calls; a kernel does")
         except (NotFollowed, Overwritten, CannotConvert) as error:
             return Operation(name, *where, Finding.NOT_JUDGED, reason=str(error))
-        return Operation(name, *where, finding_of(rows), rows)
+        return Operation(name, *where, finding_of(rows), rows, arrays=arrays)
 
 
 def _of_operator(program: Program, cotangents: Sequence[Tensor | None]) -> dict[int, Tensor | None]:

@@ -45,11 +45,14 @@ class Counterparts:
     def __init__(self) -> None:
         self._traced: dict[Any, core.ClosedJaxpr] = {}
 
-    def rows_of(self, operation: Differentiated) -> list[Row]:
+    def compare(self, operation: Differentiated) -> tuple[list[Row], dict[str, np.ndarray]]:
         """Compare an operation's results, and its gradients, with JAX's at the same inputs and cotangents.
 
         All that JAX computes is in float64. An error may be as large as the program allows in the narrowest dtype
         among the operation's tensors (`harness.rounding`).
+
+        Returns:
+            the comparisons, and, if one of them is no agreement, all arrays by name.
 
         Raises:
             NotFollowed: there is nothing to compare it with.
@@ -71,7 +74,17 @@ class Counterparts:
         names += [f"gradient of {program.names[i]}" for i in moved]
         found = [numbers_of(y.before()) for y in program.outputs]
         found += [_numbers(gradients[i], numbers[i].shape) for i in moved]
-        return [_row(name, x, e, y, finite) for name, (x, e), y in zip(names, pairs, found, strict=True)]
+        rows = [_row(name, x, e, y, finite) for name, (x, e), y in zip(names, pairs, found, strict=True)]
+        if all(row.agrees for row in rows):
+            return rows, {}
+        arrays = {
+            name if name.startswith("input") else f"input {name}": x
+            for name, x in zip(program.names, numbers, strict=True)
+        }
+        arrays |= {f"cotangent {k}": c for k, c in zip(cotangents, drawn, strict=True)}
+        for name, (x, e), y in zip(names, pairs, found, strict=True):
+            arrays |= {name: y, f"right {name}": x, f"bound of {name}": e}
+        return rows, arrays
 
     def _of(
         self, operation: Differentiated, numbers: Sequence[np.ndarray], real: Sequence[int], given: Sequence[np.ndarray]

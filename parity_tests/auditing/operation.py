@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from parity_tests.certificate.certificate import Row
 
@@ -35,6 +37,7 @@ class Operation:
         finding: what the audit says of it.
         rows: what was compared: its results, and its gradients by its inputs.
         reason: why it is not judged.
+        arrays: of one with something wrong: its inputs, cotangents, results and gradients, and what is right, by name.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Operation:
     finding: Finding
     rows: Sequence[Row] = ()
     reason: str = ""
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def is_fault(self) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import json as as_text
 import pickle
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,6 +33,9 @@ def audit(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the combination of results, if none of them is a loss.")] = 0,
     json: Annotated[Path | None, typer.Option("--json", help="Write what was found to this file, as data.")] = None,
+    arrays: Annotated[
+        Path | None, typer.Option(help="Write the arrays of each operation that is wrong into this folder, as .npz.")
+    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write it as a page with the tree of modules.")] = None,
 ) -> None:
     """Run one training step, and judge each operator's results and gradients at the numbers that it has there.
@@ -50,7 +53,7 @@ def audit(
         step, args, kwargs = _step(_called(make, callable_of(make)), inputs)
         with _shown() as told:
             found = audited(step, *args, seed=seed, told=told, **kwargs)
-        _write(found, json, html)
+        _write(found, json, html, arrays)
     except (CaseError, StepFailed, OSError, ValueError) as error:
         complain(str(error))
         raise typer.Exit(COULD_NOT_RUN) from error
@@ -106,10 +109,17 @@ def _shown() -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def _write(found: Audit, json: Path | None, html: Path | None) -> None:
+def _write(found: Audit, json: Path | None, html: Path | None, arrays: Path | None) -> None:
+    import numpy as np
+
     if json is not None:
-        whole = {"passed": found.passed, **asdict(found)}
+        operations = [{**asdict(replace(each, arrays={})), "arrays": [*each.arrays]} for each in found.operations]
+        whole = {"passed": found.passed, "operations": operations, "unreached": list(found.unreached)}
         json.write_text(as_text.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    if arrays is not None:
+        arrays.mkdir(parents=True, exist_ok=True)
+        for i, each in enumerate(found.faults):
+            np.savez(arrays / f"{i}_{each.name.replace('::', '_')}.npz", **each.arrays)
     if html is not None:
         from parity_tests.auditing.page import as_html
 

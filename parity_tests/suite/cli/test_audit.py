@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -67,7 +68,7 @@ def test_a_right_step_has_exit_code_zero(model: Path) -> None:
 
 def test_a_wrong_one_is_named_and_written(model: Path, tmp_path: Path) -> None:
     data, page = tmp_path / "audit.json", tmp_path / "audit.html"
-    code, output = _run(f"{model}:wrong", "--json", data, "--html", page)
+    code, output = _run(f"{model}:wrong", "--json", data, "--html", page, "--arrays", tmp_path / "arrays")
     assert code == 1
     assert "WrongBackward: differs in Net in File" in output
     whole = json.loads(data.read_text())
@@ -75,6 +76,10 @@ def test_a_wrong_one_is_named_and_written(model: Path, tmp_path: Path) -> None:
     assert [(each["name"], each["module"]) for each in whole["operations"] if each["finding"] == "differs"] == [
         ("WrongBackward", "Net")
     ]
+    with np.load(tmp_path / "arrays" / "0_WrongBackward.npz") as arrays:
+        assert np.array_equal(arrays["gradient of input 0"], 3 * arrays["cotangent 0"])
+        assert np.array_equal(arrays["right gradient of input 0"], 2 * arrays["cotangent 0"])
+        assert np.array_equal(arrays["result"], 2 * arrays["input 0"])
     text = page.read_text()
     assert '<span class="differs">differs</span>' in text
     assert "<code>line</code>" in text
