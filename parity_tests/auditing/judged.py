@@ -77,10 +77,8 @@ class Counterparts:
         rows = [_row(name, x, e, y, finite) for name, (x, e), y in zip(names, pairs, found, strict=True)]
         if all(row.agrees for row in rows):
             return rows, {}
-        arrays = {
-            name if name.startswith("input") else f"input {name}": x
-            for name, x in zip(program.names, numbers, strict=True)
-        }
+        given_to = [f"input {name.removeprefix('input ')}" for name in program.names]
+        arrays = dict(zip(given_to, numbers, strict=True))
         arrays |= {f"cotangent {k}": c for k, c in zip(cotangents, drawn, strict=True)}
         for name, (x, e), y in zip(names, pairs, found, strict=True):
             arrays |= {name: y, f"right {name}": x, f"bound of {name}": e}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from parity_tests.cli.commands.found import entries, page
 from parity_tests.cli.exit_codes import COULD_NOT_RUN
 from parity_tests.cli.terminal import Output, complain
 
@@ -57,7 +58,7 @@ def audit(
     except (CaseError, StepFailed, OSError, ValueError) as error:
         complain(str(error))
         raise typer.Exit(COULD_NOT_RUN) from error
-    Output().show(str(found), soft_wrap=True, highlight=False, markup=False)
+    Output().show("\n".join([str(found), *_known(found)]), soft_wrap=True, highlight=False, markup=False)
     raise typer.Exit(1 if found.faults else 0 if found.passed else COULD_NOT_RUN)
 
 
@@ -107,6 +108,21 @@ def _shown() -> Iterator[Callable[[int, int], None] | None]:
     with Progress(*columns, transient=True, console=console) as progress:
         task = progress.add_task("operations", total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _known(found: Audit) -> Iterator[str]:
+    """A line for each operator with something wrong of which defects are known."""
+    names = {_short(each.name) for each in found.faults if "::" in each.name}
+    listed = entries(page()) if names else []
+    for name in sorted(names):
+        known = [entry for entry in listed if entry.what.startswith("PyTorch") and f"`{name}`" in entry.what]
+        if known:
+            yield f"known defects: {', '.join(str(entry.number) for entry in known)}, see: gradparity found {name}"
+
+
+def _short(name: str) -> str:
+    """The name that users know, such as "layer_norm" for "aten::native_layer_norm"."""
+    return name.partition("::")[2].partition(".")[0].strip("_").removeprefix("native_")
 
 
 def _write(found: Audit, json: Path | None, html: Path | None, arrays: Path | None) -> None:

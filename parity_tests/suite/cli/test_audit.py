@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,10 @@ def right():
 
 def wrong():
     return Net(Wrong.apply), torch.ones(4, 3)
+
+def known():
+    norm, x = nn.LayerNorm(2).bfloat16(), torch.ones(4096, 2).bfloat16()
+    return lambda: norm(x).float().sum()
 
 def no_step():
     return 3
@@ -84,6 +89,13 @@ def test_a_wrong_one_is_named_and_written(model: Path, tmp_path: Path) -> None:
     assert '<span class="differs">differs</span>' in text
     assert "<code>line</code>" in text
     assert "&#34;" in text  # quotes of the line are escaped
+
+
+def test_a_known_defect_is_named(model: Path) -> None:
+    code, output = _run(f"{model}:known")
+    assert code == 1
+    (numbers,) = re.findall(r"known defects: ([\d, ]+), see: gradparity found layer_norm", output)
+    assert "16" in numbers.split(", ")
 
 
 @pytest.mark.parametrize(
