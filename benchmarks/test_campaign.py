@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks import campaign, certification, kernelbench, proofs, seeds, soak
+from benchmarks import audits, campaign, certification, kernelbench, proofs, seeds, soak
 from benchmarks.campaign import INTERRUPTED, MET, MISSED, RESULTS, Campaign
 from benchmarks.fault_benchmark import command as faults
 from benchmarks.fault_benchmark import right_versions, sixteen_bits
@@ -119,6 +119,7 @@ CAMPAIGNS = {
     "sixteen_bits": sixteen_bits.campaign,
     "mlx": mlx.campaign,
     "seeds": seeds.campaign,
+    "audits": audits.campaign,
 }
 AS_THEY_CAME = ("right_versions", "sixteen_bits", "mlx")
 PAGES = {"mlx": (mlx.PAGE, mlx.page), "faults": (RESULTS / "faults.md", faults.as_markdown)}

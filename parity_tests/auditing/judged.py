@@ -51,6 +51,8 @@ class Counterparts:
         All that JAX computes is in float64. An error may be as large as the program allows in the narrowest dtype
         among the operation's tensors (`harness.rounding`).
 
+        Of a NaN among its inputs or cotangents another is to blame.
+
         Returns:
             the comparisons, and, if one of them is no agreement, all arrays by name.
 
@@ -63,18 +65,24 @@ class Counterparts:
         real = [i for i, x in enumerate(program.inputs) if is_real(x.tensor)]
         drawn = [_numbers(c, program.outputs[k].tensor.shape) for k, c in cotangents.items()]
         given = [*(numbers[i].astype(_WIDE) for i in real), *drawn]
+        if any(np.isnan(x).any() for x in given[: len(real)]):
+            raise NotFollowed("it was given a NaN")
         precision = _format(program)
         with pinned_jax():
             pairs = bounds_of(self._of(operation, numbers, real, given), given, precision)
         if isinstance(pairs, str):
             raise NotFollowed(f"no bound of its rounding errors is known: {pairs}")
         moved = [i for i in real if i in gradients]
-        several, finite = len(program.outputs) > 1, all(np.isfinite(x).all() for x in given)
+        several = len(program.outputs) > 1
         names = [f"result {k}" if several else "result" for k in range(len(program.outputs))]
         names += [f"gradient of {program.names[i]}" for i in moved]
         found = [numbers_of(y.before()) for y in program.outputs]
         found += [_numbers(gradients[i], numbers[i].shape) for i in moved]
-        rows = [_row(name, x, e, y, finite) for name, (x, e), y in zip(names, pairs, found, strict=True)]
+        of_inputs, of_all = (all(np.isfinite(x).all() for x in each) for each in (given[: len(real)], given))
+        finite = [of_inputs] * len(program.outputs) + [of_all] * len(moved)
+        rows = [_row(name, *pair, y, of) for name, pair, y, of in zip(names, pairs, found, finite, strict=True)]
+        if any(np.isnan(c).any() for c in drawn):
+            rows = rows[: len(program.outputs)]
         if all(row.agrees for row in rows):
             return rows, {}
         given_to = [f"input {name.removeprefix('input ')}" for name in program.names]

@@ -146,7 +146,7 @@ def test_a_planted_mistake_is_named(after, name: str, finding: Finding) -> None:
 
 def test_what_overflows_in_float16_is_named() -> None:
     x = torch.full((3,), 300.0, dtype=torch.float16, requires_grad=True)
-    fault = the_fault(audit(lambda x: (x * x).float().log(), x))
+    fault = the_fault(audit(lambda x: ((x * x).float() * 0).exp(), x))  # NaN from there on, and in the cotangents
     assert (fault.name, fault.finding) == ("aten::mul.Tensor", Finding.NOT_FINITE)
     assert "90000" in str(fault).replace("9e+04", "90000")
 
