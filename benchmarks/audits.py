@@ -331,6 +331,7 @@ def main(
     unknown = [name for name in models or () if name not in MODELS]
     if unknown:
         raise typer.BadParameter(f"unknown model {unknown[0]!r}; there are {', '.join(MODELS)}")
+    torch.set_num_threads(1)  # what else runs on the machine counts less
     console, its = Console(), campaign(out)
     found = ((name, audited(name)) for name in models or MODELS)
     its.keep(found, lambda name, one: say(console, f"{name}: {one.operations}, {one.found}"))

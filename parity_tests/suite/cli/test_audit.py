@@ -102,7 +102,7 @@ def test_a_known_defect_is_named(model: Path) -> None:
     ("name", "more", "what"),
     [
         ("missing", (), "has no function or class missing"),
-        ("no_step", (), "it returns a int; return a module, or a function that returns the loss"),
+        ("no_step", (), "its result is of type int; return a module, or a function that returns the loss"),
         ("raises", (), "RuntimeError: no weights here"),
         ("right", (), "the step raised TypeError: Net.forward() missing 1 required positional argument: 'x'"),
         ("right", ("--inputs", "model.py"), "torch.load cannot read it"),
