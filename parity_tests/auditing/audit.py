@@ -99,7 +99,7 @@ def _differentiable(result: Any) -> list[Tensor]:
 
 
 def _loss(results: Sequence[Tensor], seed: int) -> Tensor:
-    """What the gradient is of: the one number that there is, or a random combination of all."""
+    """Return the one number that there is, or a random combination of all."""
     if len(results) == 1 and results[0].numel() == 1:
         return results[0]
     generator = torch.Generator().manual_seed(seed)

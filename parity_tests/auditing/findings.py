@@ -11,7 +11,7 @@ from parity_tests.auditing.operation import Finding, Operation
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found of each operation of a training step.
+    """The findings of an audit, one for each operation of a training step.
 
     Attributes:
         operations: those that the gradient passed through, in the order in which they ran.

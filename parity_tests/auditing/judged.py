@@ -40,7 +40,7 @@ class Differentiated:
 
 
 class Counterparts:
-    """What JAX computes in place of operations, traced once for those that differ in their numbers only."""
+    """The programs of JAX for operations, traced once for those that differ in their numbers only."""
 
     def __init__(self) -> None:
         self._traced: dict[Any, core.ClosedJaxpr] = {}

@@ -1,4 +1,4 @@
-"""What PyTorch differentiates as one, an operator or a Function, and what an audit says of it."""
+"""An operation, an operator or a Function, which PyTorch differentiates as one, and an audit's finding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOT_FINITE = "are not finite"  # in the reason of a row
 
 
 class Finding(enum.StrEnum):
-    """What an audit says of an operation."""
+    """A finding of an audit about an operation."""
 
     AGREES = "agrees"
     """Its results and its gradients are within the bounds of their rounding errors."""

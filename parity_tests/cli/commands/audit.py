@@ -80,7 +80,9 @@ def _step(made: Any, inputs: Path | None) -> tuple[Callable[..., Any], tuple, Ma
     """
     step, *given = made if isinstance(made, tuple) and made else (made,)
     if not callable(step):
-        raise ValueError(f"its result is of type {type(step).__name__}; return a module, or a function that returns the loss")
+        raise ValueError(
+            f"its result is of type {type(step).__name__}; return a module, or a function that returns the loss"
+        )
     if inputs is None:
         return step, tuple(given), {}
     import torch
