@@ -97,9 +97,9 @@ MODELS: Mapping[str, tuple[str, str, dict[str, Any], str]] = {
 }
 
 
-def made(name: str) -> tuple[nn.Module, dict[str, Tensor]]:
+def made(name: str) -> tuple[nn.Module, dict[str, Any]]:
     """A model with random weights, in training, and a batch."""
-    import transformers
+    import transformers  # pyright: ignore[reportMissingImports]
 
     torch.manual_seed(0)
     cls, config, how, takes = MODELS[name]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C import _autograd
 from torch.autograd.function import BackwardCFunction
-from torch.utils.module_tracker import ModuleTracker
 
 from parity_tests.auditing.calls import Call, Held, Overwritten, Recorder
 from parity_tests.auditing.findings import Audit
-from parity_tests.auditing.judged import Counterparts, Differentiated
+from parity_tests.auditing.judged import COTANGENT_NAN, GIVEN_NAN, Counterparts, Differentiated
+from parity_tests.auditing.modules import Modules
 from parity_tests.auditing.operation import Finding, Operation, finding_of
 from parity_tests.auditing.program import NotFollowed, Program, is_real, program_of
+from parity_tests.certificate.certificate import Row
 from parity_tests.conversion import trees
 from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.harness.exceptions.errors import described
@@ -25,9 +26,7 @@ class StepFailed(RuntimeError):
     """Raised where the step itself, or its backward, raises something; its cause is that."""
 
 
-def audit(
-    step: Callable[..., Any], *inputs: Any, seed: int = 0, told: Callable[[int, int], None] | None = None, **kwargs: Any
-) -> Audit:
+def audit(step: Callable[..., Any], *inputs: Any, seed: int = 0, **kwargs: Any) -> Audit:
     """Run one training step in PyTorch, and judge each operator's results and gradients in it.
 
     The step runs as it is: in its dtypes, under autocast if it says so, with its own Functions and kernels. While the
@@ -41,7 +40,6 @@ def audit(
             number; else a random combination of its results is.
         inputs: its arguments.
         seed: of the combination.
-        told: is called with the number of operations that have been judged, and of all.
         kwargs: its keyword arguments.
 
     Returns:
@@ -52,24 +50,33 @@ def audit(
         ValueError: nothing that the step returns has a gradient.
         StepFailed: the step raised something, or its backward did.
     """
-    modules = ModuleTracker()
+    return audited(step, inputs, kwargs, seed)
+
+
+def audited(
+    step: Callable[..., Any],
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    seed: int,
+    told: Callable[[int, int], None] | None = None,
+) -> Audit:
+    """Return what `audit` returns; `told` is called with the number of operations that are judged, and of all."""
+    modules = Modules()
     recorder = Recorder(modules)
     try:
         with modules, recorder:
             result = step(*inputs, **kwargs)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise StepFailed(f"the step raised {described(error)}") from error
-    end = _autograd._get_sequence_nr()
     results = _differentiable(result)
     recorder.see(results)
-    loss = _loss(results, seed)
-    nodes, leaves = _graph_of(loss)
-    nodes = [node for node in nodes if node._sequence_nr() < end]  # without those of the combination
+    nodes, leaves = _graph_of(results)
     judge = _Judge(recorder, len(nodes), told)
     hooks = [node.register_hook(judge.hook_of(node)) for node in nodes]
+    loss = _loss(results, seed)
     try:
         loss.backward()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if judge.failed:
             raise
         raise StepFailed(f"the step's backward raised {described(error)}") from error
@@ -78,7 +85,28 @@ def audit(
             hook.remove()
     named = dict(step.named_parameters()) if isinstance(step, nn.Module) else {}
     unreached = [name for name, x in named.items() if x.requires_grad and not any(x is leaf for leaf in leaves)]
-    return Audit([judge.found[node] for node in nodes if node in judge.found], unreached)
+    gradients = [leaf.grad for leaf in leaves if leaf.grad is not None and leaf.grad.layout is torch.strided]
+    is_finite = all(bool(torch.isfinite(x).all()) for x in (loss, *gradients))
+    return Audit(_settled([judge.found[node] for node in nodes if node in judge.found], is_finite), unreached)
+
+
+def _settled(operations: Sequence[Operation], is_finite: bool) -> Sequence[Operation]:
+    """The findings, once the end is known.
+
+    An infinity that is right, as of a mask, is no fault where the loss and all gradients are finite. A NaN that no
+    operation has made comes from outside, or from a hook: it is told of the first operation that had it.
+    """
+    if is_finite:
+        return [replace(each, finding=Finding.AGREES) if each.is_as_it_should_be else each for each in operations]
+    if any(each.is_fault for each in operations):
+        return operations
+    ran, differentiated = ([x for x in operations if x.reason == why] for why in (GIVEN_NAN, COTANGENT_NAN))
+    first = ran[0] if ran else differentiated[-1] if differentiated else None
+    reason = (
+        f"{GIVEN_NAN} by a parameter or an argument" if ran else "its cotangent has a NaN: a hook, or a kernel, made it"
+    )
+    told = {id(first): replace(first, finding=Finding.NOT_FINITE, reason=reason)} if first else {}
+    return [told.get(id(each), each) for each in operations]
 
 
 def _differentiable(result: Any) -> list[Tensor]:
@@ -107,9 +135,9 @@ def _loss(results: Sequence[Tensor], seed: int) -> Tensor:
     return torch.stack([(c * y).sum().double() for c, y in zip(drawn, results, strict=True)]).sum()
 
 
-def _graph_of(loss: Tensor) -> tuple[list[Any], list[Tensor]]:
+def _graph_of(results: Sequence[Tensor]) -> tuple[list[Any], list[Tensor]]:
     """The nodes of autograd that a gradient passes through, those that ran first first, and the leaves."""
-    found, leaves, remaining = set[Any](), list[Tensor](), [loss.grad_fn]
+    found, leaves, remaining = set[Any](), list[Tensor](), [y.grad_fn for y in results]
     while remaining:
         node: Any = remaining.pop()
         if hasattr(node, "variable"):
@@ -135,10 +163,10 @@ class _Judge:
         def judge(gradients: Sequence[Tensor | None], cotangents: Sequence[Tensor | None]) -> None:
             self.failed = True
             self.found[node] = self._judged(node, self._recorder.calls_of(node), gradients, cotangents)
-            self.failed = False
             self._recorder.forget(node)
             if self._told is not None:
                 self._told(len(self.found), self._count)
+            self.failed = False
 
         return judge
 
@@ -150,17 +178,46 @@ class _Judge:
         where = (calls[0].module, calls[0].line) if calls else ("", "")
         made = self._recorder.made[node]
         try:
-            if not calls:
+            if not calls or not (is_function or _is_of(node, calls[0])):
                 raise NotFollowed("no operator of PyTorch's was seen to make it")
             program = program_of(calls, [*made.values()] if is_function else None)
             of_results = _of_function(program, made, cotangents) if is_function else _of_operator(program, cotangents)
             differentiated = Differentiated(program, of_results, _gradients(node, program, gradients))
-            rows, arrays = self._counterparts.compare(differentiated)
-            if is_function and not all(row.agrees for row in rows[: len(program.outputs)]):
-                raise NotFollowed("its result is not what the operators make that its forward calls; a kernel does")
+            found = self._counterparts.compare(differentiated)
+            _verify_comparable(name, is_function, found.rows)
         except (NotFollowed, Overwritten, CannotConvert) as error:
             return Operation(name, *where, Finding.NOT_JUDGED, reason=str(error))
-        return Operation(name, *where, finding_of(rows), rows, arrays=arrays)
+        except Exception as error:
+            return Operation(name, *where, Finding.NOT_JUDGED, reason=f"its counterpart raises {described(error)}")
+        finding = finding_of(found.rows)
+        if finding is Finding.AGREES and found.reason:
+            finding = Finding.NOT_JUDGED
+        unknown = [str(row) for row in found.rows if not row.agrees] if finding is Finding.NOT_JUDGED else []
+        reason = found.reason or "; ".join(unknown)
+        operation = Operation(name, *where, finding, found.rows, reason)
+        return replace(operation, arrays=found.arrays) if operation.is_fault else operation
+
+
+def _is_of(node: Any, call: Call) -> bool:
+    """Whether a call may be that of a node, by their names: one of another thread has the number of another."""
+    of_node = type(node).__name__.partition("Backward")[0].lower()
+    of_call = call.target._schema.name.partition("::")[2].replace("_", "")
+    return of_node.startswith(of_call) or of_call.startswith(of_node)
+
+
+def _verify_comparable(name: str, is_function: bool, rows: Sequence[Row]) -> None:
+    """Refuse a comparison that says nothing of what is right.
+
+    Raises:
+        NotFollowed: it does not.
+    """
+    if name in _CONVENTIONS:
+        raise NotFollowed(_CONVENTIONS[name])
+    if any("differs" in row.reason for row in rows if row.name.startswith("result")):
+        if is_function:
+            raise NotFollowed("its result is not what the operators make that its forward calls; a kernel does")
+        if name in _UP_TO_A_SIGN:
+            raise NotFollowed("its result is determined up to signs or phases only, and is not JAX's")
 
 
 def _of_operator(program: Program, cotangents: Sequence[Tensor | None]) -> dict[int, Tensor | None]:
@@ -177,14 +234,20 @@ def _of_function(
     Raises:
         NotFollowed: a result comes from a kernel, and from no operator.
     """
-    places = {y.place: k for k, y in enumerate(program.outputs)}
     found = dict[int, Tensor | None]()
     for which, c in enumerate(cotangents):
-        if which in made and made[which].place in places:
-            found[places[made[which].place]] = c
+        k = program.index_of(made[which]) if which in made else None
+        if k is not None:
+            before = found.get(k)
+            found[k] = c if before is None else before if c is None else before + c
         elif c is not None:
             raise NotFollowed("its forward makes its result by a kernel, which calls no operator of PyTorch's")
     return found
+
+
+# Whose gradients are others by convention, and right for the inputs that they are for.
+_CONVENTIONS = {"aten::_ctc_loss": "its gradient is, by PyTorch's convention, right for a log_softmax only"}
+_UP_TO_A_SIGN = {"aten::_linalg_svd", "aten::_linalg_eigh", "aten::linalg_eig", "aten::linalg_qr"}
 
 
 def _gradients(node: Any, program: Program, gradients: Sequence[Tensor | None]) -> dict[int, Tensor | None]:
@@ -193,6 +256,9 @@ def _gradients(node: Any, program: Program, gradients: Sequence[Tensor | None]) 
     Raises:
         NotFollowed: a gradient is by no input of the program.
     """
+    makers = [getattr(maker, "variable", maker) for maker, _ in node.next_functions]
+    if any(x.maker is not None and not any(x.maker is maker for maker in makers) for x in program.inputs):
+        raise NotFollowed("it reads a tensor with a gradient that is none of its arguments, so that none reaches it")
     found = dict[int, Tensor | None]()
     for (maker, which), g in zip(node.next_functions, gradients, strict=True):
         if maker is None:

@@ -16,8 +16,8 @@ from torch._C import _autograd
 from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.module_tracker import ModuleTracker
 
+from parity_tests.auditing.modules import Modules
 from parity_tests.conversion.graph import named_arguments
 from parity_tests.conversion.recording import line_of_frame
 
@@ -33,6 +33,7 @@ class Held:
     Attributes:
         tensor: the tensor itself.
         is_result: whether it is a result of the call.
+        is_made: whether a call has returned this very tensor, now or before.
         maker: the node of autograd that made it, itself if it is a leaf; None if it has no gradient.
         which: of the maker's results it was.
         memory: a number that tensors share if they share their memory.
@@ -41,6 +42,7 @@ class Held:
 
     tensor: Tensor
     is_result: bool = False
+    is_made: bool = False
     maker: Any = field(init=False, default=None)
     which: int = field(init=False, default=0)
     memory: int = field(init=False)
@@ -114,21 +116,23 @@ class Recorder(TorchDispatchMode):
         made: the tensors that are results of each node, by which result they are.
     """
 
-    def __init__(self, modules: ModuleTracker) -> None:
+    def __init__(self, modules: Modules) -> None:
         super().__init__()
         self.calls: defaultdict[int, list[Call]] = defaultdict(list)
         self.made: defaultdict[Any, dict[int, Held]] = defaultdict(dict)
         self._modules = modules
         self._memory: defaultdict[int, weakref.WeakSet[Held]] = defaultdict(weakref.WeakSet)
+        self._made: set[int] = set()  # the identities of all results, which live as long as the calls
         # What a Function reads that is not there before the step may depend on its arguments.
-        self._there = {Held(x).memory for x in gc.get_objects() if issubclass(type(x), Tensor)}
+        tensors = (x for x in gc.get_objects() if issubclass(type(x), Tensor))
+        self._there: dict[int, weakref.ref | None] = {Held(x).memory: weakref.ref(x) for x in tensors}
 
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and record it."""
         number, kwargs = _autograd._get_sequence_nr() - 1, kwargs or {}
         held_args, held_kwargs = tree_map(self._held, (args, kwargs))
         taken = [x for x in tree_leaves((held_args, held_kwargs)) if isinstance(x, Held)]
-        new = [x for x in taken if x.memory not in self._there]
+        new = [x for x in taken if not self._is_there(x)]
         for x in _written(func, held_args, held_kwargs):
             for held in self._memory[x.memory]:
                 held.save()
@@ -136,11 +140,17 @@ class Recorder(TorchDispatchMode):
         several = isinstance(found, tuple | list)
         results = [tree_map(self._result, y) for y in (found if several else (found,))]
         made = [y for y in tree_leaves(results) if isinstance(y, Held)]
-        self._there |= {x.memory for x in (*taken, *made)}
-        module = max(self._modules.parents - {"Global"}, key=lambda name: name.count("."), default="")
+        self._there |= {x.memory: None for x in (*taken, *made)}
+        self._made |= {id(y.tensor) for y in made}
         line = line_of_frame(sys._getframe(1))
-        self.calls[number].append(Call(func, held_args, held_kwargs, results, new, several, module, line))
+        self.calls[number].append(Call(func, held_args, held_kwargs, results, new, several, self._modules.path, line))
         return found
+
+    def _is_there(self, x: Held) -> bool:
+        if x.memory not in self._there:
+            return False
+        of = self._there[x.memory]
+        return of is None or of() is not None
 
     def calls_of(self, node: Any) -> Sequence[Call]:
         """Return the calls of a node: all that a Function's forward makes, or one."""
@@ -168,7 +178,7 @@ class Recorder(TorchDispatchMode):
     def _held(self, x: Any, is_result: bool = False) -> Any:
         if not isinstance(x, Tensor):
             return x
-        held = Held(x, is_result)
+        held = Held(x, is_result, is_result or id(x) in self._made)
         self._memory[held.memory].add(held)
         if x.grad_fn is not None:
             self.made[held.maker][held.which] = held

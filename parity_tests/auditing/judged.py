@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from jax.extend import core
 from torch import Tensor
 from torch.fx import Node
 
-from parity_tests.auditing.operation import NOT_FINITE
+from parity_tests.auditing.operation import AS_IT_SHOULD_BE, NO_BOUND, NOT_FINITE
 from parity_tests.auditing.program import NotFollowed, Program, is_real
 from parity_tests.certificate.certificate import Row, compared
 from parity_tests.certificate.within_bounds import bounds_of
@@ -22,6 +22,8 @@ from parity_tests.harness.numbers.formats import PRECISIONS, Precision
 from parity_tests.harness.numbers.numerics import pinned_jax
 
 _WIDE = np.dtype(np.float64)
+GIVEN_NAN = "it was given a NaN"
+COTANGENT_NAN = "its gradients are not judged, since its cotangent has a NaN"
 
 
 @dataclass(frozen=True)
@@ -39,58 +41,72 @@ class Differentiated:
     gradients: dict[int, Tensor | None]
 
 
+@dataclass(frozen=True)
+class Compared:
+    """A comparison of an operation with its counterpart.
+
+    Attributes:
+        rows: the comparisons, those of its results first.
+        arrays: all that were compared, by name.
+        reason: why its gradients were not.
+    """
+
+    rows: Sequence[Row]
+    arrays: Mapping[str, np.ndarray]
+    reason: str
+
+
 class Counterparts:
     """The programs of JAX for operations, traced once for those that differ in their numbers only."""
 
     def __init__(self) -> None:
         self._traced: dict[Any, core.ClosedJaxpr] = {}
 
-    def compare(self, operation: Differentiated) -> tuple[list[Row], dict[str, np.ndarray]]:
+    def compare(self, operation: Differentiated) -> Compared:
         """Compare an operation's results, and its gradients, with JAX's at the same inputs and cotangents.
 
         All that JAX computes is in float64. An error may be as large as the program allows in the narrowest dtype
-        among the operation's tensors (`harness.rounding`).
-
-        Of a NaN among its inputs or cotangents another is to blame.
-
-        Returns:
-            the comparisons, and, if one of them is no agreement, all arrays by name.
+        among the operation's tensors (`harness.rounding`). Of a NaN among its inputs or cotangents another is to blame.
 
         Raises:
             NotFollowed: there is nothing to compare it with.
             CannotConvert: the same, in an operator of it.
         """
         program, cotangents, gradients = operation.program, operation.cotangents, operation.gradients
+        precision = _format(program)
         numbers = [numbers_of(x.before()) for x in program.inputs]
         real = [i for i, x in enumerate(program.inputs) if is_real(x.tensor)]
         drawn = [_numbers(c, program.outputs[k].tensor.shape) for k, c in cotangents.items()]
         given = [*(numbers[i].astype(_WIDE) for i in real), *drawn]
         if any(np.isnan(x).any() for x in given[: len(real)]):
-            raise NotFollowed("it was given a NaN")
-        precision = _format(program)
+            raise NotFollowed(GIVEN_NAN)
         with pinned_jax():
             pairs = bounds_of(self._of(operation, numbers, real, given), given, precision)
         if isinstance(pairs, str):
             raise NotFollowed(f"no bound of its rounding errors is known: {pairs}")
         moved = [i for i in real if i in gradients]
-        several = len(program.outputs) > 1
-        names = [f"result {k}" if several else "result" for k in range(len(program.outputs))]
-        names += [f"gradient of {program.names[i]}" for i in moved]
         found = [numbers_of(y.before()) for y in program.outputs]
-        found += [_numbers(gradients[i], numbers[i].shape) for i in moved]
+        for y, (x, _) in zip(found, pairs, strict=False):
+            if y.dtype.kind in "iub" and not np.array_equal(x, y):
+                raise NotFollowed("it chose otherwise among equal numbers, since its integers are not JAX's")
         of_inputs, of_all = (all(np.isfinite(x).all() for x in each) for each in (given[: len(real)], given))
-        finite = [of_inputs] * len(program.outputs) + [of_all] * len(moved)
-        rows = [_row(name, *pair, y, of) for name, pair, y, of in zip(names, pairs, found, finite, strict=True)]
-        if any(np.isnan(c).any() for c in drawn):
-            rows = rows[: len(program.outputs)]
-        if all(row.agrees for row in rows):
-            return rows, {}
-        given_to = [f"input {name.removeprefix('input ')}" for name in program.names]
-        arrays = dict(zip(given_to, numbers, strict=True))
-        arrays |= {f"cotangent {k}": c for k, c in zip(cotangents, drawn, strict=True)}
-        for name, (x, e), y in zip(names, pairs, found, strict=True):
+        stored = [  # its name, the exact numbers with their bounds, PyTorch's, and whether all were finite
+            (f"result {k}" if len(found) > 1 else "result", pairs[k], found[k], of_inputs and program.is_finite)
+            for k in range(len(found))
+            if cotangents.get(k) is not None
+        ]
+        undefined = any(np.isnan(c).any() for c in drawn)
+        for i, pair in zip([] if undefined else moved, pairs[len(found) :], strict=not undefined):
+            gradient = _numbers(gradients[i], numbers[i].shape)
+            stored.append((f"gradient of {program.names[i]}", pair, gradient, of_all))
+        rows = [_row(name, x, e + precision.tiny, y, finite) for name, (x, e), y, finite in stored]
+        named = [f"input {name.removeprefix('input ')}" for name in program.names]
+        arrays = dict(zip(named, numbers, strict=True)) | {
+            f"cotangent {k}": c for k, c in zip(cotangents, drawn, strict=True)
+        }
+        for name, (x, e), y, _ in stored:
             arrays |= {name: y, f"right {name}": x, f"bound of {name}": e}
-        return rows, arrays
+        return Compared(rows, arrays, COTANGENT_NAN if undefined else "")
 
     def _of(
         self, operation: Differentiated, numbers: Sequence[np.ndarray], real: Sequence[int], given: Sequence[np.ndarray]
@@ -100,7 +116,7 @@ class Counterparts:
         moved = [i for i in real if i in operation.gradients]
 
         def in_jax(*arrays: jax.Array) -> list[jax.Array]:
-            inputs = list(map(jnp.asarray, numbers))
+            inputs: list[Any] = [*numbers]  # an index stays one of NumPy, whose numbers are known
             for i, array in zip(real, arrays, strict=False):
                 inputs[i] = array
 
@@ -154,12 +170,18 @@ def _row(name: str, found: np.ndarray, bound: np.ndarray, expected: np.ndarray, 
     if found.shape != expected.shape or found.dtype.kind not in "f":
         return compared(name, found, bound, expected)
     bound = np.broadcast_to(bound, found.shape)
-    known = np.isfinite(bound) & ~(np.isinf(expected) & np.isfinite(found))
+    overflows = np.isinf(expected) & np.isfinite(found)
+    known = np.isfinite(bound) & ~overflows
     row = compared(name, *(np.where(known, each, 0.0) for each in (found, bound, expected)))
     wrong = ~np.isfinite(expected)
-    if not row.agrees or not finite or not wrong.any():
+    if not row.agrees:
         return row
-    place = tuple(map(int, np.unravel_index(int(np.argmax(wrong)), wrong.shape)))
-    exact = f"{found[place]:.3g} is right" if np.isfinite(found[place]) else "as it should be"
-    reason = f"{int(wrong.sum())} of {wrong.size} entries {NOT_FINITE}; at {place} {expected[place]}, {exact}"
-    return Row(name, row.error, reason)
+    if finite and wrong.any():
+        place = tuple(map(int, np.unravel_index(int(np.argmax(wrong)), wrong.shape)))
+        exact = f"{found[place]:.3g} is right" if np.isfinite(found[place]) else AS_IT_SHOULD_BE
+        reason = f"{int(wrong.sum())} of {wrong.size} entries {NOT_FINITE}; at {place} {expected[place]}, {exact}"
+        return Row(name, row.error, reason)
+    unknown = ~known & ~overflows & ~((found == expected) | (np.isnan(found) & np.isnan(expected)))
+    if unknown.any():
+        return Row(name, None, f"{NO_BOUND} of {int(unknown.sum())} of {unknown.size} entries is known")
+    return row

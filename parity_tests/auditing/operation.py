@@ -10,7 +10,10 @@ import numpy as np
 
 from parity_tests.certificate.certificate import Row
 
-NOT_FINITE = "are not finite"  # in the reason of a row
+# In the reasons of rows.
+NOT_FINITE = "are not finite"
+AS_IT_SHOULD_BE = "as it should be"
+NO_BOUND = "no bound of the rounding errors"
 
 
 class Finding(enum.StrEnum):
@@ -36,7 +39,7 @@ class Operation:
         line: the line of the user's code, as a traceback has it; empty if it is not known.
         finding: what the audit says of it.
         rows: what was compared: its results, and its gradients by its inputs.
-        reason: why it is not judged.
+        reason: why it is not judged, or not as a whole.
         arrays: of one with something wrong: its inputs, cotangents, results and gradients, and what is right, by name.
     """
 
@@ -53,6 +56,13 @@ class Operation:
         """Whether something is wrong with it."""
         return self.finding in (Finding.DIFFERS, Finding.NOT_FINITE)
 
+    @property
+    def is_as_it_should_be(self) -> bool:
+        """Whether all that is wrong with it are infinities and NaNs that are right."""
+        return self.finding is Finding.NOT_FINITE and all(
+            row.agrees or AS_IT_SHOULD_BE in row.reason for row in self.rows
+        )
+
     def __str__(self) -> str:
         where = [self.module, self.line]
         head = f"{self.name}: {self.finding}" + "".join(f"\n  in {place}" for place in where if place)
@@ -63,6 +73,8 @@ class Operation:
 def finding_of(rows: Sequence[Row]) -> Finding:
     """Return what an audit says of an operation with these comparisons."""
     reasons = [row.reason for row in rows if not row.agrees]
-    if not reasons:
-        return Finding.AGREES
-    return Finding.NOT_FINITE if all(NOT_FINITE in reason for reason in reasons) else Finding.DIFFERS
+    if any(NOT_FINITE not in reason and NO_BOUND not in reason for reason in reasons):
+        return Finding.DIFFERS
+    if any(NOT_FINITE in reason for reason in reasons):
+        return Finding.NOT_FINITE
+    return Finding.NOT_JUDGED if reasons else Finding.AGREES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from parity_tests.auditing.calls import Call, Held, written_to
 from parity_tests.conversion.graph import named_arguments
+
+_BY_MEMORY = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_.default)
 
 
 class NotFollowed(Exception):
@@ -29,6 +32,7 @@ class Program:
         inputs: the tensors that it takes, each once.
         names: of the inputs, such as "weight".
         outputs: the tensors that it returns.
+        is_finite: whether all numbers in the calls are that are no tensors.
     """
 
     graph: fx.Graph
@@ -36,6 +40,12 @@ class Program:
     inputs: Sequence[Held]
     names: Sequence[str]
     outputs: Sequence[Held]
+    is_finite: bool
+
+    def index_of(self, result: Held) -> int | None:
+        """The place of a tensor among the outputs: of itself, or of one with its numbers; None if it is none."""
+        same = [k for k, y in enumerate(self.outputs) if y.tensor is result.tensor]
+        return next(iter([*same, *(k for k, y in enumerate(self.outputs) if y.place == result.place)]), None)
 
 
 def program_of(calls: Sequence[Call], wanted: Sequence[Held] | None = None) -> Program:
@@ -52,21 +62,24 @@ def program_of(calls: Sequence[Call], wanted: Sequence[Held] | None = None) -> P
     if wanted is not None:
         calls = _leading_to(wanted, calls)
     graph, inputs, outputs = fx.Graph(), list[Held](), list[Held]()
-    known = dict[Any, fx.Node]()
+    known, at = dict[int, fx.Node](), dict[Any, fx.Node]()  # by the tensor itself, and by its place
 
     def node_of(x: Any) -> Any:
         if not isinstance(x, Held):
             return x
-        if x.place not in known:
+        if id(x.tensor) not in known:
+            if wanted is not None and not x.is_made and x.place in at:  # by `.data`, which no operator makes
+                return at[x.place]
             _verify_given(x, inputs, outputs)
-            node = known[x.place] = graph.placeholder(f"x{len(inputs)}")
+            node = known[id(x.tensor)] = at[x.place] = graph.placeholder(f"x{len(inputs)}")
             node.meta["val"] = x.before()
             inputs.append(x)
-        return known[x.place]
+        return known[id(x.tensor)]
 
     for call in calls:
         args, kwargs = tree_map(node_of, (call.args, call.kwargs))
         target = call.target
+        _verify_in_order(call)
         if target._schema.is_mutable:
             _verify_alone(call, [*inputs, *outputs])
             target = _returning(target)
@@ -76,14 +89,18 @@ def program_of(calls: Sequence[Call], wanted: Sequence[Held] | None = None) -> P
         for each, result in zip(made, call.results, strict=True):
             if isinstance(result, Held):
                 each.meta["val"] = result.before()
-                known[result.place] = each
+                same = [x for x in (*inputs, *outputs) if x.place == result.place] if written_to(call) else []
+                known |= {id(x.tensor): each for x in (*same, result)}
+                at[result.place] = each
                 outputs.append(result)
     if wanted is not None:
+        known |= {id(y.tensor): at[y.place] for y in wanted if y.place in at and id(y.tensor) not in known}
         outputs = [y for y in wanted if y.place in {each.place for each in outputs}]
-    graph.output(tuple(known[y.place] for y in outputs))
+    graph.output(tuple(known[id(y.tensor)] for y in outputs))
     names = [_name([] if wanted is not None else calls, x, i) for i, x in enumerate(inputs)]
     text = "\n".join(f"{x.name} = {x.target}{x.args}{x.kwargs}" for x in graph.nodes)
-    return Program(graph, text, inputs, names, outputs)
+    numbers = [x for call in calls for x in tree_leaves((call.args, call.kwargs)) if isinstance(x, float)]
+    return Program(graph, text, inputs, names, outputs, all(map(math.isfinite, numbers)))
 
 
 def _leading_to(wanted: Sequence[Held], calls: Sequence[Call]) -> Sequence[Call]:
@@ -125,6 +142,14 @@ def _verify_given(x: Held, inputs: Sequence[Held], outputs: Sequence[Held]) -> N
     """Refuse a view of a result that no operator has made, such as one by `.data`, as if it were given."""
     if x.memory in {y.memory for y in outputs} - {y.memory for y in inputs}:
         raise NotFollowed("it reads a view of its own result that no operator of PyTorch's has made")
+
+
+def _verify_in_order(call: Call) -> None:
+    """Refuse a call that reads the memory of a view in another order than that of its numbers."""
+    if call.target in _BY_MEMORY:
+        x = next(x for x in tree_leaves(call.args) if isinstance(x, Held)).tensor
+        if not x.is_contiguous() or x.storage_offset():
+            raise NotFollowed(f"{call.target.name()} reads the memory of a view, and not its numbers")
 
 
 def _verify_alone(call: Call, others: Sequence[Held]) -> None:

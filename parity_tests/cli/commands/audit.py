@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json as as_text
-import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -45,20 +44,19 @@ def audit(
     with its module and line. Exit codes: 0 all that is judged agrees, 1 something is wrong, 2 it could not run, or
     nothing could be judged, 130 interrupted.
     """
-    from parity_tests.auditing.audit import StepFailed
-    from parity_tests.auditing.audit import audit as audited
+    from parity_tests.auditing.audit import StepFailed, audited
     from parity_tests.cli.callables import callable_of
     from parity_tests.cli.case_file import CaseError
 
     try:
         step, args, kwargs = _step(_called(make, callable_of(make)), inputs)
         with _shown() as told:
-            found = audited(step, *args, seed=seed, told=told, **kwargs)
+            found = audited(step, args, kwargs, seed, told)
+        Output().show("\n".join([str(found), *_known(found)]), soft_wrap=True, highlight=False, markup=False)
         _write(found, json, html, arrays)
     except (CaseError, StepFailed, OSError, ValueError) as error:
         complain(str(error))
         raise typer.Exit(COULD_NOT_RUN) from error
-    Output().show("\n".join([str(found), *_known(found)]), soft_wrap=True, highlight=False, markup=False)
     raise typer.Exit(1 if found.faults else 0 if found.passed else COULD_NOT_RUN)
 
 
@@ -68,7 +66,7 @@ def _called(make: str, maker: Callable[[], Any]) -> Any:
 
     try:
         return maker()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CaseError(f"{make}: {described(error)}") from error
 
 
@@ -89,10 +87,15 @@ def _step(made: Any, inputs: Path | None) -> tuple[Callable[..., Any], tuple, Ma
 
     try:
         loaded = torch.load(inputs, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"--inputs {inputs}: torch.load cannot read it: {reason}; write it by torch.save") from error
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"--inputs {inputs}: torch.load cannot read it with weights_only; write it by torch.save"
+        ) from error
     if isinstance(loaded, Mapping):
+        if not all(isinstance(name, str) for name in loaded):
+            raise ValueError(f"--inputs {inputs}: its keys are names of arguments, and must be strings")
         return step, (), loaded
     return step, tuple(loaded) if isinstance(loaded, tuple | list) else (loaded,), {}
 
@@ -137,7 +140,8 @@ def _write(found: Audit, json: Path | None, html: Path | None, arrays: Path | No
     if arrays is not None:
         arrays.mkdir(parents=True, exist_ok=True)
         for i, each in enumerate(found.faults):
-            np.savez(arrays / f"{i}_{each.name.replace('::', '_')}.npz", **each.arrays)
+            named: dict[str, Any] = dict(each.arrays)
+            np.savez(arrays / f"{i}_{each.name.replace('::', '_')}.npz", **named)
     if html is not None:
         from parity_tests.auditing.page import as_html
 
