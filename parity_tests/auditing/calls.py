@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch._C import _autograd
 from torch.autograd.function import BackwardCFunction
@@ -24,6 +23,14 @@ from parity_tests.conversion.recording import line_of_frame
 
 class Overwritten(Exception):
     """Raised where the numbers of a call are lost, since something wrote over them that is no operator."""
+
+
+def memory_of(x: Tensor) -> int:
+    """Return a number that tensors share if they share their memory; one that has none has a number of its own."""
+    try:
+        return x.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):  # it is sparse, or the wrapper of a transform
+        return id(x)
 
 
 @dataclass(eq=False)
@@ -55,9 +62,8 @@ class Held:
         x = self.tensor
         if x.requires_grad:
             self.maker, self.which = (x, 0) if x.grad_fn is None else (x.grad_fn, x.output_nr)
-        self.memory, self.place = id(x), (id(x),)
-        if x.layout is torch.strided:
-            self.memory = x.untyped_storage()._cdata
+        self.memory, self.place = memory_of(x), (id(x),)
+        if self.memory != id(x):
             self.place = self.memory, x.storage_offset(), x.shape, x.stride(), x.dtype
         if not self.is_result and not x.is_inference():  # the counter of a result that is a view is not its own yet
             self._version = x._version
@@ -125,7 +131,7 @@ class Recorder(TorchDispatchMode):
         self._made: set[int] = set()  # the identities of all results, which live as long as the calls
         # What a Function reads that is not there before the step may depend on its arguments.
         tensors = (x for x in gc.get_objects() if issubclass(type(x), Tensor))
-        self._there: dict[int, weakref.ref | None] = {Held(x).memory: weakref.ref(x) for x in tensors}
+        self._there: dict[int, weakref.ref | None] = {memory_of(x): weakref.ref(x) for x in tensors}
 
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and record it."""

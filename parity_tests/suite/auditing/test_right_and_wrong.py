@@ -190,6 +190,13 @@ def test_a_counterpart_that_raises_costs_its_operation_alone() -> None:
     assert any(each.finding is Finding.AGREES for each in found.operations)
 
 
+def test_tensors_without_memory_of_their_own_are_no_hindrance() -> None:
+    kept = [torch.eye(3).to_sparse(), torch.empty(2, device="meta")]
+    torch.vmap(lambda x: kept.append(x) or x * 2)(torch.ones(3))
+    assert audit(lambda x: x * 2, drawn(4)).passed
+    assert len(kept) == 3
+
+
 def test_a_step_that_exits_is_told() -> None:
     with pytest.raises(RuntimeError, match="the step raised SystemExit"):
         audit(lambda: exit(0))
