@@ -84,7 +84,8 @@ def audited(
         for hook in hooks:
             hook.remove()
     named = dict(step.named_parameters()) if isinstance(step, nn.Module) else {}
-    unreached = [name for name, x in named.items() if x.requires_grad and not any(x is leaf for leaf in leaves)]
+    reached = set(map(id, leaves))
+    unreached = [name for name, x in named.items() if x.requires_grad and id(x) not in reached]
     gradients = [leaf.grad for leaf in leaves if leaf.grad is not None and leaf.grad.layout is torch.strided]
     is_finite = all(bool(torch.isfinite(x).all()) for x in (loss, *gradients))
     return Audit(_settled([judge.found[node] for node in nodes if node in judge.found], is_finite), unreached)
@@ -137,15 +138,20 @@ def _loss(results: Sequence[Tensor], seed: int) -> Tensor:
 
 def _graph_of(results: Sequence[Tensor]) -> tuple[list[Any], list[Tensor]]:
     """The nodes of autograd that a gradient passes through, those that ran first first, and the leaves."""
-    found, leaves, remaining = set[Any](), list[Tensor](), [y.grad_fn for y in results]
+    found, remaining = set[Any](), [y.grad_fn for y in results]
     while remaining:
         node: Any = remaining.pop()
-        if hasattr(node, "variable"):
-            leaves.append(node.variable)
-        elif node is not None and node not in found:
+        if node is not None and node not in found:
             found.add(node)
             remaining += [each for each, _ in node.next_functions]
-    return sorted(found, key=lambda node: node._sequence_nr()), leaves
+    leaves = [node.variable for node in found if _is_leaf(node)]
+    nodes = (node for node in found if not _is_leaf(node))
+    return sorted(nodes, key=lambda node: node._sequence_nr()), leaves
+
+
+def _is_leaf(node: Any) -> bool:
+    """Whether a node adds up the gradient of a leaf, which is its `variable`."""
+    return type(node).__name__ == "AccumulateGrad"  # a class that PyTorch does not name
 
 
 class _Judge:
@@ -256,14 +262,13 @@ def _gradients(node: Any, program: Program, gradients: Sequence[Tensor | None]) 
     Raises:
         NotFollowed: a gradient is by no input of the program.
     """
-    makers = [getattr(maker, "variable", maker) for maker, _ in node.next_functions]
-    if any(x.maker is not None and not any(x.maker is maker for maker in makers) for x in program.inputs):
+    edges = [(x.variable if _is_leaf(x) else x, which) for x, which in node.next_functions]
+    if any(x.maker is not None and not any(x.maker is maker for maker, _ in edges) for x in program.inputs):
         raise NotFollowed("it reads a tensor with a gradient that is none of its arguments, so that none reaches it")
     found = dict[int, Tensor | None]()
-    for (maker, which), g in zip(node.next_functions, gradients, strict=True):
+    for (maker, which), g in zip(edges, gradients, strict=True):
         if maker is None:
             continue
-        maker = getattr(maker, "variable", maker)
         at = [i for i, x in enumerate(program.inputs) if x.maker is maker and x.which == which]
         if not at:
             raise NotFollowed("it has a gradient by a tensor that none of its operators takes")

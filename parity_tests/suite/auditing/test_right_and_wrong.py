@@ -98,6 +98,26 @@ def test_right_code_is_not_accused(name: str) -> None:
     assert not found.faults, str(found)
 
 
+class WithVariable(torch.autograd.Function):
+    """Has an attribute by the name that nodes of leaves have."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        """Return 2 x."""
+        ctx.variable = x
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, c: Tensor) -> Tensor:
+        """Return 3 c, which is wrong."""
+        return 3 * c
+
+
+def test_an_attribute_hides_no_function() -> None:
+    (fault,) = audit(lambda x: WithVariable.apply(x * 1) * 2, drawn(3)).faults
+    assert fault.name == "WithVariableBackward"
+
+
 class WithoutBound(torch.autograd.Function):
     """A softmax whose gradient is nonsense, where 16 bits have no bound."""
 
