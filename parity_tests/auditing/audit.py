@@ -15,7 +15,7 @@ from parity_tests.auditing.findings import Audit
 from parity_tests.auditing.judged import COTANGENT_NAN, GIVEN_NAN, Counterparts, Differentiated
 from parity_tests.auditing.modules import Modules
 from parity_tests.auditing.operation import Finding, Operation, finding_of
-from parity_tests.auditing.program import NotFollowed, Program, is_real, program_of
+from parity_tests.auditing.program import NotFollowed, Program, is_integral, is_real, program_of, results_of
 from parity_tests.certificate.certificate import Row
 from parity_tests.conversion import trees
 from parity_tests.conversion.cannot_convert import CannotConvert
@@ -182,12 +182,16 @@ class _Judge:
         is_function = isinstance(node, BackwardCFunction)
         name = calls[0].target.name() if calls and not is_function else type(node).__name__
         where = (calls[0].module, calls[0].line) if calls else ("", "")
-        made = self._recorder.made[node]
         try:
             if not calls or not (is_function or _is_of(node, calls[0])):
                 raise NotFollowed("no operator of PyTorch's was seen to make it")
-            program = program_of(calls, [*made.values()] if is_function else None)
-            of_results = _of_function(program, made, cotangents) if is_function else _of_operator(program, cotangents)
+            made = self._recorder.made[node] if is_function else dict(enumerate(results_of(calls[0], is_real)))
+            wanted = [y for which, y in made.items() if which < len(cotangents) and cotangents[which] is not None]
+            # An operator says by integers which numbers it has chosen for the entries of a result.
+            shapes = [] if is_function else [y.tensor.shape for y in wanted]
+            chosen = [y for y in results_of(calls[0], is_integral) if y.tensor.shape in shapes]
+            program = program_of(calls, [*wanted, *chosen], is_function)
+            of_results = _cotangents(program, made, cotangents)
             differentiated = Differentiated(program, of_results, _gradients(node, program, gradients))
             found = self._counterparts.compare(differentiated)
             _verify_comparable(name, is_function, found.rows)
@@ -226,34 +230,29 @@ def _verify_comparable(name: str, is_function: bool, rows: Sequence[Row]) -> Non
             raise NotFollowed("its result is determined up to signs or phases only, and is not JAX's")
 
 
-def _of_operator(program: Program, cotangents: Sequence[Tensor | None]) -> dict[int, Tensor | None]:
-    """The cotangents by the places of an operator's results: the real ones, of which the last may have none."""
-    real = [k for k, y in enumerate(program.outputs) if is_real(y.tensor)]
-    return dict(zip(real, cotangents, strict=False))
-
-
-def _of_function(
-    program: Program, made: Mapping[int, Held], cotangents: Sequence[Tensor | None]
-) -> dict[int, Tensor | None]:
-    """The cotangents by the places of a Function's results.
+def _cotangents(program: Program, made: Mapping[int, Held], cotangents: Sequence[Tensor | None]) -> dict[int, Tensor]:
+    """The cotangents by the places of a program's results.
 
     Raises:
         NotFollowed: a result comes from a kernel, and from no operator.
     """
-    found = dict[int, Tensor | None]()
+    found = dict[int, Tensor]()
     for which, c in enumerate(cotangents):
+        if c is None:
+            continue
         k = program.index_of(made[which]) if which in made else None
-        if k is not None:
-            before = found.get(k)
-            found[k] = c if before is None else before if c is None else before + c
-        elif c is not None:
+        if k is None:
             raise NotFollowed("its forward makes its result by a kernel, which calls no operator of PyTorch's")
+        found[k] = found[k] + c if k in found else c
     return found
 
 
 # Whose gradients are others by convention, and right for the inputs that they are for.
-_CONVENTIONS = {"aten::_ctc_loss": "its gradient is, by PyTorch's convention, right for a log_softmax only"}
-_UP_TO_A_SIGN = {"aten::_linalg_svd", "aten::_linalg_eigh", "aten::linalg_eig", "aten::linalg_qr"}
+_CONVENTIONS = {
+    "aten::_ctc_loss": "its gradient is, by PyTorch's convention, right for a log_softmax only",
+    "aten::_linalg_eigh": "its gradient is, by PyTorch's convention, symmetric, though it reads one triangle",
+}
+_UP_TO_A_SIGN = {"aten::_linalg_svd", "aten::linalg_eig", "aten::linalg_qr"}
 
 
 def _gradients(node: Any, program: Program, gradients: Sequence[Tensor | None]) -> dict[int, Tensor | None]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from parity_tests.auditing.operation import AS_IT_SHOULD_BE, NO_BOUND, NOT_FINITE
-from parity_tests.auditing.program import NotFollowed, Program, is_real
+from parity_tests.auditing.program import NotFollowed, Program, is_integral, is_real
 from parity_tests.certificate.certificate import Row, compared
 from parity_tests.certificate.within_bounds import bounds_of
 from parity_tests.conversion.graph import Graph, OneReal, numbers_of
@@ -32,12 +32,12 @@ class Differentiated:
 
     Attributes:
         program: the operation.
-        cotangents: by the places of its results; None is zero.
+        cotangents: by the places of its results; of the others it has none.
         gradients: by the places of its inputs; None is zero.
     """
 
     program: Program
-    cotangents: dict[int, Tensor | None]
+    cotangents: dict[int, Tensor]
     gradients: dict[int, Tensor | None]
 
 
@@ -93,7 +93,7 @@ class Counterparts:
         stored = [  # its name, the exact numbers with their bounds, PyTorch's, and whether all were finite
             (f"result {k}" if len(found) > 1 else "result", pairs[k], found[k], of_inputs and program.is_finite)
             for k in range(len(found))
-            if cotangents.get(k) is not None
+            if k in cotangents
         ]
         undefined = any(np.isnan(c).any() for c in drawn)
         for i, pair in zip([] if undefined else moved, pairs[len(found) :], strict=not undefined):
@@ -158,11 +158,6 @@ def _format(program: Program) -> Precision:
     if unknown:
         raise NotFollowed(f"numbers of {unknown[0]} are not judged here")
     return max((PRECISIONS[name] for name in names or {"float64"}), key=lambda each: each.u)
-
-
-def is_integral(x: Tensor) -> bool:
-    """Return whether a tensor is of integers or booleans."""
-    return not x.is_floating_point() and not x.is_complex()
 
 
 def _row(name: str, found: np.ndarray, bound: np.ndarray, expected: np.ndarray, finite: bool) -> Row:

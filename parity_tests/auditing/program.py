@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ class Program:
     """Calls as a graph.
 
     Attributes:
-        graph: the graph; its outputs are all tensors that the calls return.
+        graph: the graph; its outputs are tensors that the calls return.
         text: tells graphs apart, but for the shapes and numbers of their inputs.
         inputs: the tensors that it takes, each once.
         names: of the inputs, such as "weight".
@@ -48,18 +48,19 @@ class Program:
         return next(iter([*same, *(k for k, y in enumerate(self.outputs) if y.place == result.place)]), None)
 
 
-def program_of(calls: Sequence[Call], wanted: Sequence[Held] | None = None) -> Program:
+def program_of(calls: Sequence[Call], wanted: Sequence[Held], is_function: bool) -> Program:
     """Return the graph of some calls: a tensor that none of them has made is an input.
 
     Args:
         calls: in their order.
-        wanted: the results that it returns, and without which a call has no part in it; None: all.
+        wanted: the results that it returns.
+        is_function: whether they are those of a Function's forward, of which some may only follow it.
 
     Raises:
         NotFollowed: a call writes to memory that another tensor shares, or has no version that returns its results.
         Overwritten: the numbers of an input are lost.
     """
-    if wanted is not None:
+    if is_function:
         calls = _leading_to(wanted, calls)
     graph, inputs, outputs = fx.Graph(), list[Held](), list[Held]()
     known, at = dict[int, fx.Node](), dict[Any, fx.Node]()  # by the tensor itself, and by its place
@@ -68,7 +69,7 @@ def program_of(calls: Sequence[Call], wanted: Sequence[Held] | None = None) -> P
         if not isinstance(x, Held):
             return x
         if id(x.tensor) not in known:
-            if wanted is not None and not x.is_made and x.place in at:  # by `.data`, which no operator makes
+            if is_function and not x.is_made and x.place in at:  # by `.data`, which no operator makes
                 return at[x.place]
             _verify_given(x, inputs, outputs)
             node = known[id(x.tensor)] = at[x.place] = graph.placeholder(f"x{len(inputs)}")
@@ -81,7 +82,8 @@ def program_of(calls: Sequence[Call], wanted: Sequence[Held] | None = None) -> P
         target = call.target
         _verify_in_order(call)
         if target._schema.is_mutable:
-            _verify_alone(call, [*inputs, *outputs])
+            if is_function:  # which may read the others afterwards
+                _verify_alone(call, [*inputs, *outputs])
             target = _returning(target)
         node = graph.call_function(target, args, kwargs)
         made = [_getitem(graph, node, i) for i in range(len(call.results))] if call.several else [node]
@@ -93,11 +95,10 @@ def program_of(calls: Sequence[Call], wanted: Sequence[Held] | None = None) -> P
                 known |= {id(x.tensor): each for x in (*same, result)}
                 at[result.place] = each
                 outputs.append(result)
-    if wanted is not None:
-        known |= {id(y.tensor): at[y.place] for y in wanted if y.place in at and id(y.tensor) not in known}
-        outputs = [y for y in wanted if y.place in {each.place for each in outputs}]
+    known |= {id(y.tensor): at[y.place] for y in wanted if y.place in at and id(y.tensor) not in known}
+    outputs = [y for y in wanted if y.place in {each.place for each in outputs}]
     graph.output(tuple(known[id(y.tensor)] for y in outputs))
-    names = [_name([] if wanted is not None else calls, x, i) for i, x in enumerate(inputs)]
+    names = [_name([] if is_function else calls, x, i) for i, x in enumerate(inputs)]
     text = "\n".join(f"{x.name} = {x.target}{x.args}{x.kwargs}" for x in graph.nodes)
     numbers = [x for call in calls for x in tree_leaves((call.args, call.kwargs)) if isinstance(x, float)]
     return Program(graph, text, inputs, names, outputs, all(map(math.isfinite, numbers)))
@@ -167,6 +168,16 @@ def _returning(target: Any) -> Any:
     if not name.endswith("_") or packet is None or target._overloadname not in packet.overloads():
         raise NotFollowed(f"{target.name()} writes to its arguments, and no operator returns the same")
     return getattr(packet, target._overloadname)
+
+
+def results_of(call: Call, which: Callable[[Tensor], bool]) -> list[Held]:
+    """Return the results of a call that are of some kind, in their order."""
+    return [y for y in tree_leaves(call.results) if isinstance(y, Held) and which(y.tensor)]
+
+
+def is_integral(x: Tensor) -> bool:
+    """Return whether a tensor is of integers or booleans."""
+    return not x.is_floating_point() and not x.is_complex()
 
 
 def is_real(x: Tensor) -> bool:

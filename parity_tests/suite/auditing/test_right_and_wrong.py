@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from jax_ref.aten import OPERATORS
 from parity_tests.auditing.audit import audit
 from parity_tests.auditing.operation import Finding
 
@@ -87,6 +88,8 @@ RIGHT: dict[str, tuple[Callable[[Tensor], object], Tensor]] = {
     "another_thread": (_of_another_thread, drawn(4, 3)),
     "a_determinant": (lambda x: torch.linalg.det(x), drawn(4, 4)),
     "largest_of_equal_ones": (lambda x: x.relu().topk(3).values, drawn(4, 6)),
+    "eigenvalues": (lambda x: torch.linalg.eigvalsh(x + x.T), drawn(4, 4)),
+    "a_part_written_over": (lambda x: (lambda a, b: a.mul_(b).sum())(*(x * 1).unsafe_chunk(2, -1)), drawn(4, 6)),
     "singular_values": (lambda x: torch.linalg.svdvals(x), drawn(4, 3)),
 }
 
@@ -202,12 +205,27 @@ def test_a_nan_of_a_parameter_is_named() -> None:
     assert "given a NaN by a parameter" in str(fault)
 
 
-def test_a_counterpart_that_raises_costs_its_operation_alone() -> None:
+def test_a_counterpart_that_raises_costs_its_operation_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(self: object) -> None:
+        raise ArithmeticError("not today")
+
+    monkeypatch.setitem(OPERATORS._functions, "aten::tanh", raises)
     x = drawn(4, 3)
-    found = audit(lambda x: F.logsigmoid(x * 2), x)
-    assert not found.faults
+    found = audit(lambda x: torch.tanh(x * 2), x)
+    assert [each.finding for each in found.operations] == [Finding.AGREES, Finding.NOT_JUDGED]
+    assert "its counterpart raises ArithmeticError: not today" in str(found)
     assert x.grad is not None
-    assert any(each.finding is Finding.AGREES for each in found.operations)
+
+
+def test_an_operator_in_place_reads_its_arguments_before() -> None:
+    found = audit(*RIGHT["a_part_written_over"])
+    assert {each.finding for each in found.operations} == {Finding.AGREES}
+    assert "aten::mul_.Tensor" in {each.name for each in found.operations}
+
+
+def test_a_result_without_a_gradient_is_not_compared() -> None:
+    found = audit(F.logsigmoid, drawn(4, 3))  # which keeps a buffer, of another shape on each device
+    assert [each.finding for each in found.operations] == [Finding.AGREES]
 
 
 def test_tensors_without_memory_of_their_own_are_no_hindrance() -> None:
