@@ -153,8 +153,12 @@ def _scaled_dot_product_flash_attention_for_cpu(
     attn_mask: Maybe = None,
     scale: float | None = None,
 ) -> tuple[Array, Array]:
-    """softmax(scale query keyᵀ + mask) value, and the logarithm of the softmax's denominator."""
-    q, k, v = jnp.asarray(query), jnp.asarray(key), jnp.asarray(value)
+    """softmax(scale query keyᵀ + mask) value, and the logarithm of the softmax's denominator.
+
+    There may be fewer heads of keys and values than of queries, by whose number theirs divides.
+    """
+    q = jnp.asarray(query)
+    k, v = (_heads(x, q, enable_gqa=jnp.shape(x)[-3] != q.shape[-3]) for x in (key, value))
     parts, total, largest = _exponentials(_scores(q, k, attn_mask, is_causal, scale), -1)
     return _product("...qk,...kd->...qd", parts / total, v), (jnp.log(total) + largest)[..., 0]
 

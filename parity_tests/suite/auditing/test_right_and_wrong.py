@@ -72,6 +72,11 @@ def _of_another_thread(x: Tensor) -> Tensor:
     return found[0] + x.sin()
 
 
+def _grouped_queries(x: Tensor) -> Tensor:
+    q, k = (x * 1).split([4, 2], 1)
+    return F.scaled_dot_product_attention(q, k, k.flip(0), is_causal=True, enable_gqa=True)
+
+
 RIGHT: dict[str, tuple[Callable[[Tensor], object], Tensor]] = {
     "times_its_detached": (lambda x: x * x.detach(), drawn(4, 3)),
     "times_its_data": (lambda x: x * x.data, drawn(4, 3)),
@@ -221,6 +226,10 @@ def test_an_operator_in_place_reads_its_arguments_before() -> None:
     found = audit(*RIGHT["a_part_written_over"])
     assert {each.finding for each in found.operations} == {Finding.AGREES}
     assert "aten::mul_.Tensor" in {each.name for each in found.operations}
+
+
+def test_grouped_queries_are_judged() -> None:
+    assert {each.finding for each in audit(_grouped_queries, drawn(2, 6, 5, 8)).operations} == {Finding.AGREES}
 
 
 def test_a_result_without_a_gradient_is_not_compared() -> None:
