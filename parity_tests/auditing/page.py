@@ -58,13 +58,6 @@ def tree_of(audit: Audit) -> Branch:
 
 def as_html(audit: Audit) -> str:
     """Return the page: what is wrong comes first, and the modules with it are open."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from parity_tests.harness.report.templates import templates
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("page.html").render(audit=audit, root=tree_of(audit))
+    return templates(Path(__file__).parent).get_template("page.html").render(audit=audit, root=tree_of(audit))

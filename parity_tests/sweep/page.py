@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
+from parity_tests.harness.report.templates import templates
 from parity_tests.sweep.families import family_of
 from parity_tests.sweep.guard import WHOLE
 from parity_tests.sweep.lines import ALL_DTYPES, ALL_MODES, Verdict
@@ -18,28 +17,25 @@ def as_html(results: Results) -> str:
 
     What it is filtered and sorted by stands in its address, as in "sweep.html#verdict=wrong in JAX&sort=calls".
     """
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     lines = sorted(results.all_lines, key=lambda line: -line.verdict.rank)
     families = {operator: family_of(operator) for operator in results.lines}
     present = {line.verdict for line in lines}
-    return environment.get_template("page.html").render(
-        lines=lines,
-        operators=len(results.lines),
-        counts=Counter(line.verdict for line in lines),
-        verdicts=[verdict for verdict in Verdict if verdict in present],
-        families=families,
-        choices={
-            "verdict": [verdict for verdict in reversed(Verdict) if verdict in present],
-            "family": sorted(set(families.values())),
-            "mode": [mode for mode in ALL_MODES if any(line.mode == mode for line in lines)],
-            "dtype": [dtype for dtype in ALL_DTYPES if any(line.dtype == dtype for line in lines)],
-        },
-        whole=WHOLE,
-        header=results.header,
+    return (
+        templates(Path(__file__).parent)
+        .get_template("page.html")
+        .render(
+            lines=lines,
+            operators=len(results.lines),
+            counts=Counter(line.verdict for line in lines),
+            verdicts=[verdict for verdict in Verdict if verdict in present],
+            families=families,
+            choices={
+                "verdict": [verdict for verdict in reversed(Verdict) if verdict in present],
+                "family": sorted(set(families.values())),
+                "mode": [mode for mode in ALL_MODES if any(line.mode == mode for line in lines)],
+                "dtype": [dtype for dtype in ALL_DTYPES if any(line.dtype == dtype for line in lines)],
+            },
+            whole=WHOLE,
+            header=results.header,
+        )
     )

@@ -9,15 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
 from parity_tests.harness.report import first_order
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.lines_of_failures import failure_text
-from parity_tests.harness.report.printable import printable
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row
 from parity_tests.harness.report.table import SHORT
+from parity_tests.harness.report.templates import templates
 from parity_tests.harness.report.text import explanations, grouped_failures, summary, verdict_line
 
 _TEMPLATES = Path(__file__).parent
@@ -39,14 +36,7 @@ def as_fragment(report: Results) -> str:
 
 
 def _rendered(template: str, report: Results, anchor: str) -> str:
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_shown,
-    )
+    environment = templates(_TEMPLATES)
     environment.filters.update(shade=shade, length=length, cell=cell, short=lambda dtype: SHORT[dtype])
     ops = dict.fromkeys(row.op for row in report.rows)
     tables = {op: Table.of([row for row in report.rows if row.op == op], report.catches) for op in ops}
@@ -67,11 +57,6 @@ def _rendered(template: str, report: Results, anchor: str) -> str:
         consequences=[(line, followed[key]) for key, line in summary(consequences).items()],
         explanations=[text.plain for text in explanations(report)],
     )
-
-
-def _shown(value: object) -> object:
-    """A value as the page has it: control characters are visible, as on a terminal; what is HTML already stays."""
-    return value if isinstance(value, Markup | int | float) else printable(str(value))
 
 
 @dataclass(frozen=True)
