@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,6 +56,19 @@ class Compared:
     reason: str
 
 
+class _Stored(NamedTuple):
+    """An array of an operation: the exact one with its bound, and the one that was found.
+
+    `is_finite`: whether all numbers that it was made of are.
+    """
+
+    name: str
+    exact: np.ndarray
+    bound: np.ndarray
+    found: np.ndarray
+    is_finite: bool
+
+
 class Counterparts:
     """The programs of JAX for operations, traced once for those that differ in their numbers only."""
 
@@ -90,23 +103,22 @@ class Counterparts:
             if y.dtype.kind in "iub" and not np.array_equal(x, y):
                 raise NotFollowed("it chose otherwise among equal numbers, since its integers are not JAX's")
         of_inputs, of_all = (all(np.isfinite(x).all() for x in each) for each in (given[: len(real)], given))
-        stored = [  # its name, the exact numbers with their bounds, PyTorch's, and whether all were finite
-            (f"result {k}" if len(found) > 1 else "result", pairs[k], found[k], of_inputs and program.is_finite)
-            for k in range(len(found))
-            if k in cotangents
+        stored = [
+            _Stored(f"result {k}" if len(found) > 1 else "result", *pairs[k], found[k], of_inputs and program.is_finite)
+            for k in cotangents
         ]
         undefined = any(np.isnan(c).any() for c in drawn)
         for i, pair in zip([] if undefined else moved, pairs[len(found) :], strict=not undefined):
             gradient = _numbers(gradients[i], numbers[i].shape)
-            stored.append((f"gradient of {program.names[i]}", pair, gradient, of_all))
-        rows = [_row(name, x, e + precision.tiny, y, finite) for name, (x, e), y, finite in stored]
-        named = [f"input {name.removeprefix('input ')}" for name in program.names]
-        arrays = dict(zip(named, numbers, strict=True)) | {
-            f"cotangent {k}": c for k, c in zip(cotangents, drawn, strict=True)
-        }
-        for name, (x, e), y, _ in stored:
-            arrays |= {name: y, f"right {name}": x, f"bound of {name}": e}
-        return Compared(rows, arrays, COTANGENT_NAN if undefined else "")
+            stored.append(_Stored(f"gradient of {program.names[i]}", *pair, gradient, of_all))
+        names = [
+            *(f"input {name.removeprefix('input ')}" for name in program.names),
+            *(f"cotangent {k}" for k in cotangents),
+        ]
+        arrays = dict(zip(names, [*numbers, *drawn], strict=True))
+        for each in stored:
+            arrays |= {each.name: each.found, f"right {each.name}": each.exact, f"bound of {each.name}": each.bound}
+        return Compared([_row(each, precision.tiny) for each in stored], arrays, COTANGENT_NAN if undefined else "")
 
     def _of(
         self, operation: Differentiated, numbers: Sequence[np.ndarray], real: Sequence[int], given: Sequence[np.ndarray]
@@ -160,23 +172,24 @@ def _format(program: Program) -> Precision:
     return max((PRECISIONS[name] for name in names or {"float64"}), key=lambda each: each.u)
 
 
-def _row(name: str, found: np.ndarray, bound: np.ndarray, expected: np.ndarray, finite: bool) -> Row:
-    """The comparison of an array; `finite`: all numbers that it was made of are."""
-    if found.shape != expected.shape or found.dtype.kind not in "f":
-        return compared(name, found, bound, expected)
-    bound = np.broadcast_to(bound, found.shape)
-    overflows = np.isinf(expected) & np.isfinite(found)
+def _row(of: _Stored, underflow: float) -> Row:
+    """The comparison of an array; `underflow`: how much an entry may lose to it where it is stored."""
+    exact, found = of.exact, of.found
+    if exact.shape != found.shape or exact.dtype.kind not in "f":
+        return compared(of.name, exact, of.bound, found)
+    bound = np.broadcast_to(of.bound + underflow, exact.shape)
+    overflows = np.isinf(found) & np.isfinite(exact)
     known = np.isfinite(bound) & ~overflows
-    row = compared(name, *(np.where(known, each, 0.0) for each in (found, bound, expected)))
-    wrong = ~np.isfinite(expected)
+    row = compared(of.name, *(np.where(known, each, 0.0) for each in (exact, bound, found)))
+    wrong = ~np.isfinite(found)
     if not row.agrees:
         return row
-    if finite and wrong.any():
+    if of.is_finite and wrong.any():
         place = tuple(map(int, np.unravel_index(int(np.argmax(wrong)), wrong.shape)))
-        exact = f"{found[place]:.3g} is right" if np.isfinite(found[place]) else AS_IT_SHOULD_BE
-        reason = f"{int(wrong.sum())} of {wrong.size} entries {NOT_FINITE}; at {place} {expected[place]}, {exact}"
-        return Row(name, row.error, reason)
-    unknown = ~known & ~overflows & ~((found == expected) | (np.isnan(found) & np.isnan(expected)))
+        right = f"{exact[place]:.3g} is right" if np.isfinite(exact[place]) else AS_IT_SHOULD_BE
+        reason = f"{int(wrong.sum())} of {wrong.size} entries {NOT_FINITE}; at {place} {found[place]}, {right}"
+        return Row(of.name, row.error, reason)
+    unknown = ~known & ~overflows & ~((exact == found) | (np.isnan(exact) & np.isnan(found)))
     if unknown.any():
-        return Row(name, None, f"{NO_BOUND} of {int(unknown.sum())} of {unknown.size} entries is known")
+        return Row(of.name, None, f"{NO_BOUND} of {int(unknown.sum())} of {unknown.size} entries is known")
     return row
