@@ -1,6 +1,7 @@
 """The primitives of JAX: a record for each, in the file of its family, with all that is known of it.
 
     registry    the record, and what the others ask of it
+    parameters  how a rule takes the parameters of its equation
     value       what the values in NumPy have in common, and `evaluated`, the value of an equation
     bound       what the bounds of rounding errors have in common
     exact       what the values in many bits have in common

@@ -80,10 +80,10 @@ def _quotient(eqn, x, e, y, p):
 
 
 @primitive(TO_TOLERANCE, complex=BY_MODULUS, value=of_one(itself), exact=lambda mp, eqn, x: x)
-def _to_tolerance(eqn, x, e, y, p):
+def _to_tolerance(eqn, x, e, y, p, *, rtol, atol):
     # The exact value has no such error, which `analysis.bounded` would add in proportion to the format's.
     share = 1 / (1 + FLOAT64.u / p.u)
-    return e[0] + share * (eqn.params["rtol"] * np.abs(y) + eqn.params["atol"])
+    return e[0] + share * (rtol * np.abs(y) + atol)
 
 
 @primitive(
@@ -155,8 +155,8 @@ def _neighbour(eqn, x, e, y, p):
     return e[0] + 4 * p.u * (np.abs(x[0]) + e[0]) + 2 * p.tiny
 
 
-def _rounded(mp, eqn, x):
-    to_even = "EVEN" in str(eqn.params["rounding_method"])
+def _rounded(mp, eqn, x, *, rounding_method):
+    to_even = "EVEN" in str(rounding_method)
 
     def rounded(x):
         return mp.nint(x) if to_even else mp.sign(x) * mp.floor(abs(x) + mp.mpf(0.5))

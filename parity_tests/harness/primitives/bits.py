@@ -32,8 +32,8 @@ def _converts_alike(eqn: core.JaxprEqn, x: Sequence[np.ndarray]) -> bool:
     return new == np.float64 or (old.kind in "biu" and new.kind in "biu" and old.isbuiltin == new.isbuiltin == 1)
 
 
-def _exact_conversion(mp, eqn, x):
-    new = np.dtype(eqn.params["new_dtype"])
+def _exact_conversion(mp, eqn, x, *, new_dtype):
+    new = np.dtype(new_dtype)
     if new.kind == "f":  # an evaluation in a lower precision has been refused before; see `missing.NotFloat64`
         return x
     if new.kind == "b":
@@ -123,7 +123,7 @@ def of_bits(eqn, x, e, y, p):
 @primitive(of_jax.or_p, value=of_any(np.bitwise_or))
 @primitive(of_jax.not_p, value=of_any(np.invert))
 @primitive(of_jax.xor_p, of_jax.reduce_and_p, of_jax.reduce_or_p)
-def logic(eqn, x, e, y, p):
+def logic(eqn, x, e, y, p, *, axes=()):
     """1 where an operand may change, and no other settles the result: a false one of "and", a true one of "or"."""
     if y.dtype.kind != "b":
         return _of_integers(eqn.primitive.name, x, e, y)
@@ -133,7 +133,6 @@ def logic(eqn, x, e, y, p):
         for a, b in zip(x, may, strict=True)
     ]
     if name.startswith("reduce_"):
-        axes = tuple(eqn.params["axes"])
         return (may[0].any(axes) & ~settled[0].any(axes)).astype(float)
     return (functools.reduce(np.logical_or, may) & ~functools.reduce(np.logical_or, settled)).astype(float)
 

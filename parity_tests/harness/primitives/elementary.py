@@ -208,21 +208,19 @@ def _cosine(eqn, x, e, y, p):
     return np.minimum(np.abs(np.sin(x[0])) * e[0] + e[0] ** 2 / 2, 2) + own(y, p)
 
 
-def _complex_integer_power(eqn, x, e, y, p):
-    n = eqn.params.get("y", 2)
-    more = (of_complex.PRODUCT - 1) * abs(n) + (of_complex.QUOTIENT if n < 0 else 0)
-    bound = _integer_power(eqn, x, e, y, p) + more * (p.u * np.abs(y) + underflow(y, p))
-    if 0 <= n <= 2:
+def _complex_integer_power(eqn, x, e, z, p, *, y=2):
+    more = (of_complex.PRODUCT - 1) * abs(y) + (of_complex.QUOTIENT if y < 0 else 0)
+    bound = _integer_power(eqn, x, e, z, p, y=y) + more * (p.u * np.abs(z) + underflow(z, p))
+    if 0 <= y <= 2:
         return bound
-    # Who does not multiply has exp(n log z), as the C library and PyTorch do: the logarithm's errors, n times.
+    # Who does not multiply has exp(y log x), as the C library and PyTorch do: the logarithm's errors, y times.
     size = np.abs(np.log(np.where(x[0] == 0, 1, x[0])))
-    of_exponent = abs(n) * (4 * p.u + (relative(p) + p.u) * size)
-    return bound + np.abs(y) * np.expm1(of_exponent) + of_complex.own(y, p)
+    of_exponent = abs(y) * (4 * p.u + (relative(p) + p.u) * size)
+    return bound + np.abs(z) * np.expm1(of_exponent) + of_complex.own(z, p)
 
 
-def _exact_integer_power(mp, eqn, x):
-    n = eqn.params["y"]
-    return as_array(np.frompyfunc(lambda x: mp.nan if x == 0 and n < 0 else x**n, 1, 1)(x))
+def _exact_integer_power(mp, eqn, x, *, y):
+    return as_array(np.frompyfunc(lambda x: mp.nan if x == 0 and y < 0 else x**y, 1, 1)(x))
 
 
 @primitive(
@@ -241,15 +239,14 @@ def _exact_integer_power(mp, eqn, x):
     exact=of_numbers(lambda mp, x: x * x),
     field=functions.square,
 )
-def _integer_power(eqn, x, e, y, p):
-    """The rule of x ** n, n an integer: |n| roundings."""
-    n = eqn.params.get("y", 2)
+def _integer_power(eqn, x, e, z, p, *, y=2):  # a square has no parameter y
+    """The rule of z = x ** y, y an integer: |y| roundings."""
     magnitude = np.abs(x[0])
-    if n >= 0:
-        passed_on = (magnitude + e[0]) ** n - magnitude**n
+    if y >= 0:
+        passed_on = (magnitude + e[0]) ** y - magnitude**y
     else:
-        passed_on = np.where(magnitude > e[0], (magnitude - e[0]) ** float(n) - magnitude ** float(n), np.inf)
-    return passed_on + abs(n) * p.u * np.abs(y) + underflow(y, p)
+        passed_on = np.where(magnitude > e[0], (magnitude - e[0]) ** float(y) - magnitude ** float(y), np.inf)
+    return passed_on + abs(y) * p.u * np.abs(z) + underflow(z, p)
 
 
 @primitive(

@@ -42,24 +42,23 @@ def _extremum_of_operands(eqn, x, e, y, p):
     exact=reduced(smaller, lambda mp: mp.inf),
     field=orders.smallest,
 )
-def _extremum(eqn, x, e, y, p):
+def _extremum(eqn, x, e, y, p, *, axes):
     # Only the errors of those that may be it: a mask of -1e9, which a short format rounds by millions, never is.
-    axes = tuple(eqn.params["axes"])
     sign = 1 if eqn.primitive.name == "reduce_max" else -1
     unknown = np.isinf(e[0])
     surely = np.where(unknown, -np.inf, sign * x[0] - e[0]).max(axes, initial=-np.inf, keepdims=True)
     return np.where(unknown | (sign * x[0] + e[0] >= surely), e[0], 0.0).max(axes, initial=0.0)
 
 
-def _place(mp, eqn, x):
-    (axis,) = eqn.params["axes"]
+def _place(mp, eqn, x, *, axes, index_dtype):
+    (axis,) = axes
     place = np.argmax if eqn.primitive.name == "argmax" else np.argmin
-    return as_array(place(x, axis)).astype(eqn.params["index_dtype"])
+    return as_array(place(x, axis)).astype(index_dtype)
 
 
 @primitive(of_jax.argmax_p, of_jax.argmin_p, exact=_place)
-def _position(eqn, x, e, y, p):
-    (axis,) = eqn.params["axes"]
+def _position(eqn, x, e, y, p, *, axes):
+    (axis,) = axes
     winner = np.expand_dims(y, axis)
     numbers = x[0] * 1.0  # of booleans, too
     margin = np.abs(numbers - np.take_along_axis(numbers, winner, axis))

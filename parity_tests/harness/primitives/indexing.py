@@ -55,7 +55,7 @@ def _places(index: np.ndarray, e: np.ndarray, limits: Sequence[int]) -> Iterator
 
 
 @primitive(of_jax.gather_p, kinds=_MOVES | Kind.HOMOGENEOUS, complex=BY_MODULUS, value=where(may_index, gathered))
-def selected(eqn, x, e, y, p):
+def selected(eqn, x, e, y, p, *, dimension_numbers, slice_sizes):
     """All that may be read, and its error."""
 
     def at(operand, index):
@@ -64,15 +64,14 @@ def selected(eqn, x, e, y, p):
     bound = at(e[0], x[1])
     if not np.any(e[1] >= 0.5):
         return bound
-    dims, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
-    limits = [x[0].shape[axis] - sizes[axis] for axis in dims.start_index_map]
-    places = _places(x[1], e[1], limits)
+    limits = [x[0].shape[axis] - slice_sizes[axis] for axis in dimension_numbers.start_index_map]
+    places, offset_dims = _places(x[1], e[1], limits), dimension_numbers.offset_dims
     if places is None:
         moved = np.any(e[1] >= 0.5, axis=-1)
-        return np.where(np.expand_dims(moved, dims.offset_dims), np.inf, bound)
+        return np.where(np.expand_dims(moved, offset_dims), np.inf, bound)
     for index, may in places:
         change = np.abs(at(x[0], index) * 1.0 - y * 1.0) + at(e[0], index)
-        bound = np.where(np.expand_dims(may, dims.offset_dims), np.maximum(bound, change), bound)
+        bound = np.where(np.expand_dims(may, offset_dims), np.maximum(bound, change), bound)
     return bound
 
 
@@ -92,28 +91,28 @@ def updated(eqn, x, e, y, p):
 
 
 @primitive(of_jax.scatter_p, kinds=_MOVES | Kind.SMOOTH, complex=BY_MODULUS, value=where(may_write, scattered(None)))
-def replaced(eqn, x, e, y, p):
+def replaced(eqn, x, e, y, p, *, dimension_numbers, mode):
     operand, index, updates = x
     bound = _scattered(eqn, x, e[0], e[2])
     if not np.any(e[1] >= 0.5):
         return bound
-    places = None if np.iscomplexobj(y) else _places(index, e[1], _limits_of_writing(eqn, operand, updates))
+    limits = _limits_of_writing(dimension_numbers, operand, updates)
+    places = None if np.iscomplexobj(y) else _places(index, e[1], limits)
     if places is None:
-        return _unless_moved_in_row(eqn, e[1], bound)
+        return _unless_moved_in_row(dimension_numbers, e[1], bound)
+
+    def extreme(scatter, operand, index, updates):
+        return np.asarray(scatter(operand, index, updates, dimension_numbers, mode=mode))
+
     # What may be written to a place, or left there: between these.
     low, high, reached = operand - e[0], operand + e[0], np.zeros(operand.shape)
-    wandering = _to_updates(eqn, np.any(e[1] >= 0.5, axis=-1), updates)
+    wandering = _to_updates(dimension_numbers, np.any(e[1] >= 0.5, axis=-1), updates)
     for at, may in places:
-        here = _to_updates(eqn, may, updates)
-        low = _extreme(eqn, lax.scatter_min, low, at, np.where(here > 0, updates - e[2], np.inf))
-        high = _extreme(eqn, lax.scatter_max, high, at, np.where(here > 0, updates + e[2], -np.inf))
-        reached = _extreme(eqn, lax.scatter_max, reached, at, here * wandering)
+        here = _to_updates(dimension_numbers, may, updates)
+        low = extreme(lax.scatter_min, low, at, np.where(here > 0, updates - e[2], np.inf))
+        high = extreme(lax.scatter_max, high, at, np.where(here > 0, updates + e[2], -np.inf))
+        reached = extreme(lax.scatter_max, reached, at, here * wandering)
     return np.where(reached > 0, np.maximum(bound, np.maximum(high - y, y - low)), bound)
-
-
-def _extreme(eqn, scatter, operand, index, updates):
-    names, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
-    return np.asarray(scatter(operand, index, updates, names, mode=mode))
 
 
 def _scattered(eqn, x, operand, updates):
@@ -127,9 +126,9 @@ def _unless_moved(of_indices, bound):
     return np.full(bound.shape, np.inf) if any(np.any(e >= 0.5) for e in of_indices) else bound
 
 
-def _unless_moved_in_row(eqn, of_index, bound):
+def _unless_moved_in_row(dims, of_index, bound):
     """Infinite in every example of a batch in which rounding may change a place that is written to."""
-    moved, dims = np.any(of_index >= 0.5, axis=-1), eqn.params["dimension_numbers"]
+    moved = np.any(of_index >= 0.5, axis=-1)
     in_index, in_operand = dims.scatter_indices_batching_dims, dims.operand_batching_dims
     rows = moved.any(tuple(axis for axis in range(moved.ndim) if axis not in in_index))
     places = [in_operand[k] for k in np.argsort(in_index)]  # of the axes of rows, in the operand
@@ -156,7 +155,7 @@ def _exact_sum(mp, eqn, x, indices, updates):
     exact=_exact_sum,
     field=linear,
 )
-def scattered_sum(eqn, x, e, y, p):
+def scattered_sum(eqn, x, e, y, p, *, dimension_numbers):
     """Added up where it is stored, in the storage format: what PyTorch's index_add and a GPU's atomics do."""
     operand, index, updates = x
     magnitude = _scattered(eqn, x, np.abs(operand), np.abs(updates))
@@ -164,25 +163,24 @@ def scattered_sum(eqn, x, e, y, p):
     passed_on = _scattered(eqn, x, e[0], e[2])
     spoilt = None
     if np.any(e[1] >= 0.5):
-        places = _places(index, e[1], _limits_of_writing(eqn, operand, updates))
+        places = _places(index, e[1], _limits_of_writing(dimension_numbers, operand, updates))
         if places is None:
             spoilt = e[1]
         else:
-            wandering = _to_updates(eqn, np.any(e[1] >= 0.5, axis=-1), updates)
+            wandering = _to_updates(dimension_numbers, np.any(e[1] >= 0.5, axis=-1), updates)
             for at, may in places:
-                here = _to_updates(eqn, may, updates) * wandering
+                here = _to_updates(dimension_numbers, may, updates) * wandering
                 there, zero = (operand, at, updates), np.zeros(operand.shape)
                 passed_on = passed_on + _scattered(eqn, there, zero, here * (np.abs(updates) + e[2]))
                 magnitude = magnitude + _scattered(eqn, there, zero, here * np.abs(updates))
                 terms = terms + _scattered(eqn, there, zero, here)
     own = in_place(terms, updates, p.u) * magnitude + p.u * np.abs(y)
     bound = unless_part_overflows(passed_on + own, magnitude, y, p)
-    return bound if spoilt is None else _unless_moved_in_row(eqn, spoilt, bound)
+    return bound if spoilt is None else _unless_moved_in_row(dimension_numbers, spoilt, bound)
 
 
-def _limits_of_writing(eqn, operand, updates) -> list[int]:
+def _limits_of_writing(dims, operand, updates) -> list[int]:
     """The largest index along each axis at which an update fits."""
-    dims = eqn.params["dimension_numbers"]
     windowed = [
         axis
         for axis in range(operand.ndim)
@@ -192,19 +190,19 @@ def _limits_of_writing(eqn, operand, updates) -> list[int]:
     return [operand.shape[axis] - sizes.get(axis, 1) for axis in dims.scatter_dims_to_operand_dims]
 
 
-def _to_updates(eqn, of_index: np.ndarray, updates: np.ndarray) -> np.ndarray:
+def _to_updates(dims, of_index: np.ndarray, updates: np.ndarray) -> np.ndarray:
     """Return an array of the updates' shape that has at each entry the number (1 or 0) of its index."""
-    window = eqn.params["dimension_numbers"].update_window_dims
-    return np.broadcast_to(np.expand_dims(of_index * 1.0, window), updates.shape)
+    return np.broadcast_to(np.expand_dims(of_index * 1.0, dims.update_window_dims), updates.shape)
 
 
 # JAX has called it scatter-mul and scatter_mul.
 @primitive(of_jax.scatter_mul_p, "scatter_mul", value=where(may_combine, scattered(np.multiply)))
-def scattered_product(eqn, x, e, y, p):
+def scattered_product(eqn, x, e, y, p, *, dimension_numbers):
     def combined(operand, updates):
         return np.asarray(evaluated(eqn, operand, x[1], updates))
 
     grown = combined(np.abs(x[0]) + e[0], np.abs(x[2]) + e[2]) - np.abs(y)
     # With e as every factor the product counts them, by its logarithm.
     terms = np.log(combined(np.ones_like(x[0]), np.full_like(x[2], np.e)))
-    return _unless_moved_in_row(eqn, e[1], grown + terms * (p.u * np.abs(y) + underflow(y, p)))
+    bound = grown + terms * (p.u * np.abs(y) + underflow(y, p))
+    return _unless_moved_in_row(dimension_numbers, e[1], bound)

@@ -77,18 +77,17 @@ def _carried(A: np.ndarray, change: np.ndarray, X: np.ndarray, e_B: np.ndarray, 
     field=factorizations.solved,
     run=in_a_run(matrices.solved),
 )
-def triangular_solve(eqn, x, e, y, p):
-    q = eqn.params
-    T, e_T = (np.tril(a) if q["lower"] else np.triu(a) for a in (x[0], e[0]))
-    if q["unit_diagonal"]:
+def triangular_solve(eqn, x, e, y, p, *, left_side, lower, transpose_a, unit_diagonal):
+    T, e_T = (np.tril(a) if lower else np.triu(a) for a in (x[0], e[0]))
+    if unit_diagonal:
         off = 1 - np.eye(T.shape[-1])
         T, e_T = T * off + np.eye(T.shape[-1]), e_T * off
-    if q["transpose_a"] == q["left_side"]:  # a transposed system, or one from the right; as both, neither
+    if transpose_a == left_side:  # a transposed system, or one from the right; as both, neither
         T, e_T = T.mT, e_T.mT
-    X, e_B = (y, e[1]) if q["left_side"] else (y.mT, e[1].mT)
+    X, e_B = (y, e[1]) if left_side else (y.mT, e[1].mT)
     change = e_T + _roundings(T, T.shape[-1], p) * (np.abs(T) + e_T)
     bound = _carried(T, change, X, e_B, p)
-    return bound if q["left_side"] else bound.mT
+    return bound if left_side else bound.mT
 
 
 def linear_solve(A: np.ndarray, e_A: np.ndarray, X: np.ndarray, e_B: np.ndarray, p: Precision) -> np.ndarray:

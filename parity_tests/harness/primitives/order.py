@@ -49,7 +49,7 @@ def monotone(eqn, x, e, y, p):
 
 
 _OF_WINDOW = Terms(
-    lambda eqn, x: math.prod(eqn.params["window_dimensions"]),
+    lambda eqn, x, *, window_dimensions: math.prod(window_dimensions),
     lambda eqn, x, K, p: float(K * min(K, most_equal(x[0], p.u_acc))),
 )
 
@@ -58,35 +58,33 @@ def _of_floats(x, e):
     return [b if a.dtype.kind == "f" else np.zeros(a.shape, a.dtype) for a, b in zip(x, e, strict=True)]
 
 
-def _sorted(mp, eqn, *x):
-    if eqn.params["num_keys"] != 1:
+def _sorted(mp, eqn, *x, dimension, num_keys):
+    if num_keys != 1:
         raise NotImplementedError("a sort by several keys in extended precision")
     if x[0].dtype == object and (x[0] != x[0]).any():
         raise NotImplementedError("a sort of NaN in extended precision")
-    order = np.argsort(x[0], eqn.params["dimension"], kind="stable")
-    return [np.take_along_axis(a, order, eqn.params["dimension"]) for a in x]
+    order = np.argsort(x[0], dimension, kind="stable")
+    return [np.take_along_axis(a, order, dimension) for a in x]
 
 
 @primitive(of_jax.sort_p, value=where(may_sort, sorted_by_one), exact=_sorted, field=orders.in_order)
-def sort(eqn, x, e, y, p):
-    axis, keys = eqn.params["dimension"], eqn.params["num_keys"]
-    if keys > 1:  # by several keys in turn: no bound, unless nothing can move
-        certain = not any(np.any(b) for b in e[:keys])
+def sort(eqn, x, e, y, p, *, dimension, num_keys):
+    if num_keys > 1:  # by several keys in turn: no bound, unless nothing can move
+        certain = not any(np.any(b) for b in e[:num_keys])
         return [*y] if certain and not any(map(np.any, e)) else [np.full(a.shape, np.inf) for a in y]
-    key, error = (np.moveaxis(a, axis, -1) for a in (x[0], e[0]))
+    key, error = (np.moveaxis(a, dimension, -1) for a in (x[0], e[0]))
     low, high = np.sort(key - error), np.sort(key + error)
     bounds = [np.maximum(high - np.sort(key), np.sort(key) - low)]
     may = _may_stand(key, error, low, high, p)
     bounds += [
-        _carried(np.moveaxis(b, axis, -1), np.moveaxis(a, axis, -1), np.moveaxis(c, axis, -1), may)
-        for a, b, c in zip(y[1:], x[1:], e[1:], strict=True)
+        _carried(*(np.moveaxis(a, dimension, -1) for a in carried), may=may)
+        for carried in zip(x[1:], y[1:], e[1:], strict=True)
     ]
-    return [np.moveaxis(b, -1, axis) for b in bounds]
+    return [np.moveaxis(b, -1, dimension) for b in bounds]
 
 
 @primitive(of_jax.top_k_p)
-def top_k(eqn, x, e, y, p):
-    axis, k = eqn.params["axis"], eqn.params["k"]
+def top_k(eqn, x, e, y, p, *, axis, k):
     key, error = (np.moveaxis(-a if sign else a, axis, -1) for sign, a in ((True, x[0]), (False, e[0])))
     low, high = (np.sort(a)[..., :k] for a in (key - error, key + error))
     values, indices = (np.moveaxis(a, axis, -1) for a in y)
@@ -120,11 +118,11 @@ def _carried(values, stands, error, may):
 
 
 @primitive(of_jax.reduce_window_sum_p, kinds=Kind.SUM, terms=_OF_WINDOW)
-def window_sum(eqn, x, e, y, p):
+def window_sum(eqn, x, e, y, p, *, window_dimensions):
     def summed(a):
-        return np.asarray(eqn.primitive.bind(a, **eqn.params))
+        return np.asarray(evaluated(eqn, a))
 
-    K = int(np.prod(eqn.params["window_dimensions"]))
+    K = math.prod(window_dimensions)
     magnitude = summed(np.abs(x[0]))
     bound = summed(e[0]) + in_place(K, x[0], p.u_acc) * magnitude + p.u * np.abs(y)
     return unless_part_overflows(bound, magnitude, y, p)
@@ -133,9 +131,8 @@ def window_sum(eqn, x, e, y, p):
 class _Windows:
     """The entries that each window of an array sees, one array for each place in the window."""
 
-    def __init__(self, params, shape) -> None:
-        self.size, self.strides = params["window_dimensions"], params["window_strides"]
-        self.padding, self.shape = params["padding"], shape
+    def __init__(self, shape, size, strides, padding) -> None:
+        self.shape, self.size, self.strides, self.padding = shape, size, strides, padding
         self.padded = tuple(n + a + b for n, (a, b) in zip(shape, self.padding, strict=True))
         self.count = tuple((n - w) // s + 1 for n, w, s in zip(self.padded, self.size, self.strides, strict=True))
 
@@ -158,9 +155,9 @@ class _Windows:
         return whole[tuple(slice(a, a + n) for n, (a, _) in zip(self.shape, self.padding, strict=True))]
 
 
-def _may_win(windows, operand, error, params, p):
+def _may_win(windows, operand, error, select_prim, p):
     """The entries of each window that may be selected, and the windows in which several may be."""
-    sign = 1 if params["select_prim"].name in ("ge", "gt") else -1
+    sign = 1 if select_prim.name in ("ge", "gt") else -1
     seen, unsure = windows.seen(sign * operand, -np.inf), windows.seen(error, 0.0)
     may = seen + unsure >= (seen - unsure).max(0)
     others = may.sum(0) > 1 if p.any_choice else (may & (seen != seen.max(0))).any(0)
@@ -168,22 +165,23 @@ def _may_win(windows, operand, error, params, p):
 
 
 @primitive(of_jax.select_and_gather_add_p)
-def select_and_gather_add(eqn, x, e, y, p):
+def select_and_gather_add(
+    eqn, x, e, y, p, *, select_prim, window_dimensions, window_strides, padding, base_dilation, window_dilation
+):
     (tangents, operand), (e_tangents, e_operand) = x, e
-    q = eqn.params
-    if {*q["base_dilation"], *q["window_dilation"]} != {1}:
+    if {*base_dilation, *window_dilation} != {1}:
         return np.full(y.shape, np.inf)
-    windows = _Windows(q, operand.shape)
-    may, open_ = _may_win(windows, operand, e_operand, q, p)
+    windows = _Windows(operand.shape, window_dimensions, window_strides, padding)
+    may, open_ = _may_win(windows, operand, e_operand, select_prim, p)
     change = np.where(open_, np.abs(windows.seen(tangents, 0.0) - y), 0.0) + windows.seen(e_tangents, 0.0)
     return np.where(may, change, 0.0).max(0)
 
 
 @primitive(of_jax.select_and_scatter_add_p)
-def select_and_scatter_add(eqn, x, e, y, p):
+def select_and_scatter_add(eqn, x, e, y, p, *, select_prim, window_dimensions, window_strides, padding):
     (source, operand), (e_source, e_operand) = x, e
-    windows = _Windows(eqn.params, operand.shape)
-    may, open_ = _may_win(windows, operand, e_operand, eqn.params, p)
+    windows = _Windows(operand.shape, window_dimensions, window_strides, padding)
+    may, open_ = _may_win(windows, operand, e_operand, select_prim, p)
     passed_on = windows.gathered(may * (e_source + np.where(open_, np.abs(source), 0.0)))
     # Added up where it is stored, as by scatter-add.
     terms, magnitude = windows.gathered(may), windows.gathered(may * np.abs(source))

@@ -3,7 +3,9 @@
 A record is made where the bound of its rounding errors is written, in the file of its family:
 
     @primitive(of_jax.cumsum_p, kinds=Kind.SUM | Kind.LINEAR, complex=BY_MODULUS, value=..., exact=..., field=...)
-    def cumulative_sum(eqn, x, e, y, p): ...
+    def cumulative_sum(eqn, x, e, y, p, *, axis): ...
+
+A rule takes the parameters of its equation by their names, as keyword-only arguments (see `parameters.by_name`).
 
 It names JAX's own primitive where `jax.extend.core.primitives` or `jax.lax` has it in every version that is supported,
 so that a slip is found when the package is imported. By its name stands what a version lacks, or what no public module
@@ -28,6 +30,7 @@ import numpy as np
 from jax.extend import core
 
 from parity_tests.harness.numbers.formats import Precision
+from parity_tests.harness.primitives.parameters import by_name
 
 
 class Kind(Flag):
@@ -141,8 +144,8 @@ class Terms(NamedTuple):
     pairs: (equation, values, that number, precision) -> how many pairs of equal terms, see `bound.terms`.
     """
 
-    count: Callable[[core.JaxprEqn, Sequence[np.ndarray]], int]
-    pairs: Callable[[core.JaxprEqn, Sequence[np.ndarray], int, Precision], np.ndarray | float]
+    count: Callable[..., int]
+    pairs: Callable[..., np.ndarray | float]
 
 
 @dataclass(frozen=True)
@@ -194,26 +197,30 @@ _RECORDS: dict[str, Primitive] = {}
 _edition = 0
 _NONE = Kind(0)
 _MOVE = Kind.MOVES | Kind.MOVES_UNFOLLOWED | Kind.MOVES_BY_INDEX | Kind.ITSELF | Kind.SELECTS
-AnyRule = TypeVar("AnyRule", bound="Rule")
+# As it is written: a `Rule`, with keyword-only arguments for the parameters of the equation.
+Written = Callable[..., Any]
+AnyWritten = TypeVar("AnyWritten", bound=Written)
 
 
 def primitive(
     *which: core.Primitive | str,
     kinds: Kind = _NONE,
-    complex: Rule | ByModulus | None = None,  # the word for it
+    complex: Written | ByModulus | None = None,  # the word for it
     terms: Terms | None = None,
     value: Value | None = None,
     exact: Exact | None = None,
     field: Residual | None = None,
     run: Exact | None = None,
-) -> Callable[[AnyRule], AnyRule]:
+) -> Callable[[AnyWritten], AnyWritten]:
     """Register primitives that share a bound, which is decorated; the arguments are those of `Primitive`.
+
+    Each rule may take parameters of the equation as keyword-only arguments of their names, see `parameters.by_name`.
 
     Raises:
         ValueError: one of them has a record already.
     """
 
-    def register(bound: AnyRule) -> AnyRule:
+    def register(bound: AnyWritten) -> AnyWritten:
         global _edition
         for each in which:
             name = each if isinstance(each, str) else each.name
@@ -223,7 +230,17 @@ def primitive(
                     f"the JAX primitive {name!r} has a record already, with the rule {_place(known.bound)}; a "
                     f"primitive has one record: change that one instead of registering {_place(bound)}"
                 )
-            _RECORDS[name] = Primitive(name, kinds, bound, complex, terms, value, exact, field, run)
+            _RECORDS[name] = Primitive(
+                name,
+                kinds,
+                bound=by_name(bound, 0),
+                complex=by_name(complex, 0),
+                terms=None if terms is None else Terms(*(by_name(rule, 0) for rule in terms)),
+                value=value,
+                exact=by_name(exact, 1),
+                field=by_name(field, 1),
+                run=by_name(run, 1),
+            )
         _edition += 1
         return bound
 
@@ -243,7 +260,7 @@ def scoped_records() -> Iterator[None]:
         _edition += 1
 
 
-def _place(rule: Rule) -> str:
+def _place(rule: Written) -> str:
     return f"{getattr(rule, '__module__', '')}.{getattr(rule, '__qualname__', rule)}"
 
 

@@ -105,9 +105,9 @@ def _turned(magnitude: np.ndarray, K: np.ndarray, length: np.ndarray | None = No
 
 
 @primitive(of_jax.eigh_p)
-def eigh(eqn, x, e, y, p):
+def eigh(eqn, x, e, y, p, *, lower):
     V, w = y
-    below = np.tril(e[0]) + np.tril(e[0], -1).mT if eqn.params["lower"] else np.triu(e[0]) + np.triu(e[0], 1).mT
+    below = np.tril(e[0]) + np.tril(e[0], -1).mT if lower else np.triu(e[0]) + np.triu(e[0], 1).mT
     if V.shape[-1] != V.shape[-2]:  # a part of the spectrum
         return [np.full(a.shape, np.inf) for a in y]
     of_values, of_vectors = _perturbed(w, V, below, w.shape[-1], p)
@@ -115,7 +115,7 @@ def eigh(eqn, x, e, y, p):
 
 
 @primitive(of_jax.eig_p, complex=BY_MODULUS)
-def eig(eqn, x, e, y, p):
+def eig(eqn, x, e, y, p, *, compute_left_eigenvectors, compute_right_eigenvectors):
     w, V = np.linalg.eig(x[0])
     given = y[0]  # by another solver, perhaps in another order
     order = np.abs(given[..., :, None] - w[..., None, :]).argmin(-1)
@@ -137,9 +137,9 @@ def eig(eqn, x, e, y, p):
     of_values, K = _coefficients(given, M, np.full(given.shape, np.inf))
     of_values = np.where(one_to_one[..., None], of_values, np.inf)
     bounds = [of_values + 2 * p.u * np.abs(given)]
-    if eqn.params["compute_left_eigenvectors"]:
+    if compute_left_eigenvectors:
         bounds.append(np.full(y[1].shape, np.inf))
-    if eqn.params["compute_right_eigenvectors"]:
+    if compute_right_eigenvectors:
         change = K.sum(-2, keepdims=True)
         length = np.where(change < 1, change / (1 - np.minimum(change, 0.5)), np.inf)
         of_vectors = np.where(one_to_one[..., None, None], _turned(np.abs(y[-1]), K, length), np.inf)
@@ -198,25 +198,23 @@ def _lengths_outside(U: np.ndarray) -> np.ndarray:
 
 
 @primitive(of_jax.fft_p, complex=BY_MODULUS)
-def fft(eqn, x, e, y, p):
+def fft(eqn, x, e, y, p, *, fft_lengths, fft_type):
     """Every result is a sum of all terms, turned by unit factors.
 
     A stage of a fast transform that combines r parts rounds as a sum of r products of complex numbers does, √5 u each
     (R. Brent, C. Percival, P. Zimmermann, Math. Comp. 76, 2007), by rounded factors: 4 r roundings of numbers that add
     up to Σ |x| at most.
     """
-    lengths = tuple(eqn.params["fft_lengths"])
-    kind = eqn.params["fft_type"].name
-    axes = tuple(range(-len(lengths), 0))
-    count = math.prod(lengths)
+    axes = tuple(range(-len(fft_lengths), 0))
+    count = math.prod(fft_lengths)
 
     def total(a):
         """Σ over the transformed axes; of a half spectrum each term counts twice."""
-        return a.sum(axes, keepdims=True) * (2 if kind == "IRFFT" else 1)
+        return a.sum(axes, keepdims=True) * (2 if fft_type.name == "IRFFT" else 1)
 
-    stages = sum(sum(_factors(n)) for n in lengths)
+    stages = sum(sum(_factors(n)) for n in fft_lengths)
     bound = total(e[0]) + (p.gamma(4 * stages) + 2 * p.u) * total(np.abs(x[0]))
-    return np.broadcast_to(bound / (count if kind in ("IFFT", "IRFFT") else 1), y.shape) + p.tiny
+    return np.broadcast_to(bound / (count if fft_type.name in ("IFFT", "IRFFT") else 1), y.shape) + p.tiny
 
 
 def _factors(n: int) -> list[int]:

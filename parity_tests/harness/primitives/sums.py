@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from jax import lax
 from jax.extend.core import primitives as of_jax
 
 from parity_tests.harness.primitives.bound import complex as rounding_complex
@@ -26,43 +25,43 @@ from parity_tests.harness.primitives.value.functions import all_floating, along,
 from parity_tests.harness.primitives.value.products import as_matrices, contracted, product
 
 
-def _along_axes(eqn, x):
-    return math.prod(x[0].shape[axis] for axis in eqn.params["axes"])
+def _along_axes(eqn, x, *, axes):
+    return math.prod(x[0].shape[axis] for axis in axes)
 
 
-def _equal_along_axes(eqn, x, K, p):
-    return pairs_along(x[0], eqn.params["axes"], p.u_acc)
+def _equal_along_axes(eqn, x, K, p, *, axes):
+    return pairs_along(x[0], axes, p.u_acc)
 
 
-def _of_one_window(eqn, x):
+def _of_one_window(eqn, x, *, dimension_numbers):
     """The number of terms of a convolution: the places of a window times the channels of one group."""
-    of_features = eqn.params["dimension_numbers"].rhs_spec[0]
+    of_features = dimension_numbers.rhs_spec[0]
     return math.prod(size for axis, size in enumerate(x[1].shape) if axis != of_features)
 
 
-def _equal_in_windows(eqn, x, K, p):
-    dims = eqn.params["dimension_numbers"]
-    return pairs_of_convolution(x[0], x[1], (dims.rhs_spec[0], dims.out_spec[1]), p)
+def _equal_in_windows(eqn, x, K, p, *, dimension_numbers):
+    features = dimension_numbers.rhs_spec[0], dimension_numbers.out_spec[1]
+    return pairs_of_convolution(x[0], x[1], features, p)
 
 
 _OF_CONTRACTION = Terms(
-    lambda eqn, x: math.prod([x[0].shape[axis] for axis in eqn.params["dimension_numbers"][0][0]]),
-    lambda eqn, x, K, p: pairs_of_contraction(x[0], x[1], eqn.params["dimension_numbers"], p),
+    lambda eqn, x, *, dimension_numbers: math.prod([x[0].shape[axis] for axis in dimension_numbers[0][0]]),
+    lambda eqn, x, K, p, *, dimension_numbers: pairs_of_contraction(x[0], x[1], dimension_numbers, p),
 )
 _OF_SUM = Terms(_along_axes, _equal_along_axes)
 _OF_CUMULATIVE_SUM = Terms(
-    lambda eqn, x: x[0].shape[eqn.params["axis"]],
-    lambda eqn, x, K, p: equal_pairs(x[0], (eqn.params["axis"],), p.u_acc),
+    lambda eqn, x, *, axis: x[0].shape[axis],
+    lambda eqn, x, K, p, *, axis: equal_pairs(x[0], (axis,), p.u_acc),
 )
 _OF_CONVOLUTION = Terms(_of_one_window, _equal_in_windows)
 SUM = Kind.SUM | Kind.LINEAR | Kind.HOMOGENEOUS
 
 
-def _exact_contraction(mp, eqn, x, y):
-    (axes, _), _ = eqn.params["dimension_numbers"]
+def _exact_contraction(mp, eqn, x, y, **params):
+    (axes, _), _ = params["dimension_numbers"]
     if not all(x.shape[axis] for axis in axes):
         return as_array(np.full(eqn.outvars[0].aval.shape, mp.zero, object))
-    return as_array(contracted(x, y, **eqn.params))
+    return as_array(contracted(x, y, **params))
 
 
 @primitive(
@@ -73,8 +72,7 @@ def _exact_contraction(mp, eqn, x, y):
     value=where(all_floating, contracted),
     exact=_exact_contraction,
 )
-def contraction(eqn, x, e, y, p):
-    dimension_numbers = eqn.params["dimension_numbers"]
+def contraction(eqn, x, e, y, p, *, dimension_numbers):
     (axes, _), _ = dimension_numbers
     K, complex_numbers = math.prod([x[0].shape[axis] for axis in axes]), y.dtype.kind == "c"
     X, Y = np.abs(x[0]), np.abs(x[1])
@@ -99,8 +97,7 @@ def contraction(eqn, x, e, y, p):
     value=of_one_real(lambda x, axes, **_: np.add.reduce(x, tuple(axes))),
     exact=reduced(lambda mp, a, b: a + b, lambda mp: mp.zero),
 )
-def sum(eqn, x, e, y, p):
-    axes = tuple(eqn.params["axes"])
+def sum(eqn, x, e, y, p, *, axes):
     K = math.prod([x[0].shape[axis] for axis in axes])
     magnitude = np.add.reduce(np.abs(x[0]), axes)
     own = p.gamma(K, pairs_along(x[0], axes, p.u_acc)) * magnitude
@@ -115,11 +112,10 @@ def sum(eqn, x, e, y, p):
     value=of_one_real(along(np.cumsum)),
     exact=cumulative(lambda mp, a, b: a + b),
 )
-def cumulative_sum(eqn, x, e, y, p):
+def cumulative_sum(eqn, x, e, y, p, *, axis):
     def running(a):
         return np.asarray(evaluated(eqn, a))
 
-    axis = eqn.params["axis"]
     magnitude = running(np.abs(x[0]))
     own = p.gamma(x[0].shape[axis], equal_pairs(x[0], (axis,), p.u_acc)) * magnitude
     return unless_part_overflows(running(e[0]) + own + p.u * np.abs(y), magnitude, y, p)
@@ -132,8 +128,7 @@ def cumulative_sum(eqn, x, e, y, p):
     exact=reduced(lambda mp, a, b: a * b, lambda mp: mp.one),
     field=functions.product_along,
 )
-def product_of_all(eqn, x, e, y, p):
-    axes = tuple(eqn.params["axes"])
+def product_of_all(eqn, x, e, y, p, *, axes):
     K = math.prod(x[0].shape[axis] for axis in axes)
     grown = (np.abs(x[0]) + e[0]).prod(axes) - np.abs(x[0]).prod(axes)
     # In whatever order: see `rounding.products`.
@@ -149,12 +144,11 @@ def product_of_all(eqn, x, e, y, p):
     exact=cumulative(lambda mp, a, b: a * b),
     field=functions.running_product,
 )
-def cumulative_product(eqn, x, e, y, p):
+def cumulative_product(eqn, x, e, y, p, *, axis, reverse):
     def running(a):
         return np.asarray(evaluated(eqn, a))
 
-    terms = np.cumsum(np.ones_like(x[0]), eqn.params["axis"])  # how many factors
-    terms = np.flip(terms, eqn.params["axis"]) if eqn.params["reverse"] else terms
+    terms = along(np.cumsum)(np.ones_like(x[0]), axis, reverse)  # how many factors
     # In whatever order: see `rounding.products`.
     lost = np.where(running((x[0] != 0) * 1.0) == 0, 0.0, p.tiny * running(np.maximum(np.abs(x[0]), 1.0)))
     bound = running(np.abs(x[0]) + e[0]) - np.abs(y) + terms * (p.u * np.abs(y) + lost)
@@ -162,18 +156,16 @@ def cumulative_product(eqn, x, e, y, p):
 
 
 @primitive(of_jax.cumlogsumexp_p, kinds=Kind.MONOTONE)
-def cumulative_log_sum_exp(eqn, x, e, y, p):
+def cumulative_log_sum_exp(eqn, x, e, y, p, *, axis, reverse):
     def running(a):
         return np.asarray(evaluated(eqn, a))
 
     passed_on = np.maximum(running(x[0] + e[0]) - y, y - running(x[0] - e[0]))
     # y = m + log Σ exp(x - m), m the running maximum. The exponents round by u |x - m| each, which the sum averages by
     # the weights exp(x - y): to at most log K, since Σ p_i |x_i - m| is the entropy of p less y - m.
-    K = x[0].shape[eqn.params["axis"]]
-    m = np.asarray(lax.cummax_p.bind(x[0], **eqn.params))
-    pairs = equal_pairs(
-        np.exp(x[0] - x[0].max(eqn.params["axis"], keepdims=True, initial=-np.inf)), (eqn.params["axis"],), p.u_acc
-    )
+    K = x[0].shape[axis]
+    m = along(np.maximum.accumulate)(x[0], axis, reverse)
+    pairs = equal_pairs(np.exp(x[0] - x[0].max(axis, keepdims=True, initial=-np.inf)), (axis,), p.u_acc)
     of_sum = p.gamma(K, pairs) + 2 * p.u + ELEMENTARY * p.u_acc + p.u * math.log(max(K, 1))
     return passed_on + of_sum + (2 * p.u + ELEMENTARY * p.u_acc) * (np.abs(y - m) + np.abs(y))
 
@@ -183,9 +175,9 @@ def cumulative_log_sum_exp(eqn, x, e, y, p):
     kinds=Kind.SUM | Kind.BILINEAR,
     terms=_OF_CONVOLUTION,
     value=where(all_floating, convolved),
-    exact=lambda mp, eqn, x, w: as_array(convolved(x, w, **eqn.params)),
+    exact=lambda mp, eqn, x, w, **params: as_array(convolved(x, w, **params)),
 )
-def convolution(eqn, x, e, y, p):
+def convolution(eqn, x, e, y, p, *, dimension_numbers):
     def of(a, b):
         return np.asarray(evaluated(eqn, a, b))
 
@@ -193,7 +185,6 @@ def convolution(eqn, x, e, y, p):
     K = int(of(np.ones_like(X), np.ones_like(Y)).max(initial=0))
     magnitude = of(X, Y)
     passed_on = of(X, e[1]) + of(e[0], Y + e[1])
-    dims = eqn.params["dimension_numbers"]
-    own = p.gamma(K, pairs_of_convolution(X, x[1], (dims.rhs_spec[0], dims.out_spec[1]), p)) * magnitude
+    own = p.gamma(K, _equal_in_windows(eqn, [X, x[1]], K, p, dimension_numbers=dimension_numbers)) * magnitude
     bound = passed_on + own + p.u * np.abs(y) + np.where(magnitude == 0, 0.0, K * p.tiny)
     return unless_part_overflows(bound, magnitude, y, p)

@@ -67,8 +67,7 @@ def smaller(mp: Any, x: Any, y: Any) -> Any:
 def reduced(combine: Combine, start: Callable[[Any], Any]) -> Exact:
     """The rule of a reduction: each entry of the result combines those along the axes, one after the other."""
 
-    def rule(mp: Any, eqn: Any, x: np.ndarray) -> np.ndarray:
-        axes = tuple(eqn.params["axes"])
+    def rule(mp: Any, eqn: Any, x: np.ndarray, *, axes: tuple[int, ...]) -> np.ndarray:
         kept = [size for i, size in enumerate(x.shape) if i not in axes]
         count = math.prod(x.shape[i] for i in axes)  # which may be 0, as the others may
         rows = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim)).reshape(*kept, count)
@@ -83,10 +82,10 @@ def reduced(combine: Combine, start: Callable[[Any], Any]) -> Exact:
 def cumulative(combine: Combine) -> Exact:
     """The rule of a running sum, product or extremum."""
 
-    def rule(mp: Any, eqn: Any, x: np.ndarray) -> np.ndarray:
-        axis, y = eqn.params["axis"], x.copy()
+    def rule(mp: Any, eqn: Any, x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+        y = x.copy()
         order = range(x.shape[axis])
-        order = order[::-1] if eqn.params["reverse"] else order
+        order = order[::-1] if reverse else order
         along = np.moveaxis(y, axis, 0)
         for before, i in itertools.pairwise(order):
             along[i] = np.frompyfunc(functools.partial(combine, mp), 2, 1)(along[before], along[i])

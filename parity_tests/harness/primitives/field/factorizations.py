@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jax.extend import core
@@ -13,14 +14,14 @@ from parity_tests.harness.primitives.field.numbers import OF_INTEGERS, Model, Nu
 from parity_tests.harness.primitives.field.rules import in_both
 
 
-def solved(model: Model, eqn: core.JaxprEqn, a: Number, b: Number) -> Sequence[Pair]:
+def solved(model: Model, eqn: core.JaxprEqn, a: Number, b: Number, **params: Any) -> Sequence[Pair]:
     """The rule of triangular_solve."""
-    return in_both(model, [a, b], lambda field, r: matrices.solved(matrices.of_a_field(field), eqn, *r))
+    return in_both(model, [a, b], lambda field, r: matrices.solved(matrices.of_a_field(field), *r, **params))
 
 
 def pivoted(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
     """The rule of lu, by the pivots of the run."""
-    *_, orders = matrices.pivoted(matrices.OF_A_RUN, eqn, x.real)
+    *_, orders = matrices.pivoted(matrices.OF_A_RUN, x.real)
 
     def factors(field: Field, r: Sequence[np.ndarray]) -> list[Residues]:
         return [matrices.factored(matrices.of_a_field(field), r[0], orders)]
@@ -30,4 +31,4 @@ def pivoted(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
 
 def rooted(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
     """The rule of cholesky."""
-    return [(matrices.rooted(matrices.of_a_field(model.fields[0]), eqn, x.residues[0])[0], None)]
+    return [(matrices.rooted(matrices.of_a_field(model.fields[0]), x.residues[0])[0], None)]

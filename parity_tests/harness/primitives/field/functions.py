@@ -76,11 +76,10 @@ def whole_quotients(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.asarray(np.frompyfunc(of_numbers, 2, 1)(x, y), float)
 
 
-def integer_power(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
-    """The rule of x^n, n an integer."""
-    n = eqn.params["y"]
-    _check_exponent(n)
-    return in_both(model, [_divisor(x) if n < 0 else x], lambda field, r: [field.power(r[0], n)])
+def integer_power(model: Model, eqn: core.JaxprEqn, x: Number, *, y: int) -> Sequence[Pair]:
+    """The rule of x^y, y an integer."""
+    _check_exponent(y)
+    return in_both(model, [_divisor(x) if y < 0 else x], lambda field, r: [field.power(r[0], y)])
 
 
 def _of_p(f: Callable[[Field, Residues], Residues]) -> Rule:
@@ -184,25 +183,24 @@ def _of_erf(f: Callable[[Field, Residues], Residues]) -> Rule:
     return rule
 
 
-def _products(f: Callable[[core.JaxprEqn, Residues, Callable[..., Residues]], Residues]) -> Rule:
-    """The rule of products along axes, by the multiplication of a field."""
-    return lambda model, eqn, x: in_both(model, [x], lambda field, r: [f(eqn, r[0], field.mul)])
+def _products(f: Callable[..., Residues]) -> Rule:
+    """The rule of products along axes, by the multiplication of a field and the equation's parameters."""
+    return lambda model, eqn, x, **params: in_both(model, [x], lambda field, r: [f(r[0], field.mul, **params)])
 
 
-def _of_all(eqn: core.JaxprEqn, x: Residues, mul: Callable[..., Residues]) -> Residues:
-    axes = tuple(eqn.params["axes"])
+def _of_all(x: Residues, mul: Callable[..., Residues], axes: tuple[int, ...], **_: Any) -> Residues:
     kept = [size for i, size in enumerate(x.shape) if i not in axes]
     rows = np.moveaxis(x, axes, range(len(axes)))
     return functools.reduce(mul, rows.reshape(math.prod(rows.shape[: len(axes)]), *kept), np.ones(kept, np.uint64))
 
 
-def _running(eqn: core.JaxprEqn, x: Residues, mul: Callable[..., Residues]) -> Residues:
-    rows = np.moveaxis(x, eqn.params["axis"], 0)
-    rows = rows[::-1] if eqn.params["reverse"] else rows
+def _running(x: Residues, mul: Callable[..., Residues], axis: int, reverse: bool) -> Residues:
+    rows = np.moveaxis(x, axis, 0)
+    rows = rows[::-1] if reverse else rows
     if not len(rows):
         return x
     y = np.stack([*itertools.accumulate(rows, mul)])
-    return np.moveaxis(y[::-1] if eqn.params["reverse"] else y, 0, eqn.params["axis"])
+    return np.moveaxis(y[::-1] if reverse else y, 0, axis)
 
 
 product_along, running_product = _products(_of_all), _products(_running)

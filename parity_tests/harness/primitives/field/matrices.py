@@ -9,9 +9,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from jax.extend import core
 
 from parity_tests.harness.primitives.field.fields import Field
 from parity_tests.harness.primitives.registry import Exact
@@ -35,24 +35,33 @@ def of_a_field(field: Field) -> Arithmetic:
     return Arithmetic(field.mul, field.sub, lambda x, y: field.mul(x, field.inverse(y)), field.root)
 
 
-def solved(of: Arithmetic, eqn: core.JaxprEqn, a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
+def solved(
+    of: Arithmetic,
+    a: np.ndarray,
+    b: np.ndarray,
+    *,
+    left_side: bool,
+    lower: bool,
+    transpose_a: bool,
+    unit_diagonal: bool,
+    **_: Any,
+) -> list[np.ndarray]:
     """triangular_solve: the solution of op(a) y = b, or of y op(a) = b."""
-    params = eqn.params
-    right = not params["left_side"]
-    if params["transpose_a"] != right:  # y op(a) = b is op(a)ᵀ yᵀ = bᵀ
+    right = not left_side
+    if transpose_a != right:  # y op(a) = b is op(a)ᵀ yᵀ = bᵀ
         a = np.swapaxes(a, -1, -2)
     y = np.array(np.swapaxes(b, -1, -2) if right else b)
     n = a.shape[-1]
-    order = range(n) if params["lower"] != (params["transpose_a"] != right) else range(n)[::-1]
+    order = range(n) if lower != (transpose_a != right) else range(n)[::-1]
     for place, i in enumerate(order):
         for j in order[:place]:
             y[..., i, :] = of.sub(y[..., i, :], of.mul(a[..., i, j, None], y[..., j, :]))
-        if not params["unit_diagonal"]:
+        if not unit_diagonal:
             y[..., i, :] = of.div(y[..., i, :], a[..., i, i, None])
     return [np.swapaxes(y, -1, -2) if right else y]
 
 
-def pivoted(of: Arithmetic, eqn: core.JaxprEqn, x: np.ndarray) -> list[np.ndarray]:
+def pivoted(of: Arithmetic, x: np.ndarray, **_: Any) -> list[np.ndarray]:
     """lu: both factors in one matrix, with whom each row is exchanged in turn, and the order that comes of it."""
     *batch, rows, columns = x.shape
     count = min(rows, columns)
@@ -83,7 +92,7 @@ def _eliminate(of: Arithmetic, a: np.ndarray, k: int) -> None:
     a[..., k + 1 :, k + 1 :] = of.sub(a[..., k + 1 :, k + 1 :], product)
 
 
-def rooted(of: Arithmetic, eqn: core.JaxprEqn, x: np.ndarray) -> list[np.ndarray]:
+def rooted(of: Arithmetic, x: np.ndarray, **_: Any) -> list[np.ndarray]:
     """cholesky: the factor of the matrix whose lower triangle this is."""
     a, n = np.array(x), x.shape[-1]
     for k in range(n):
@@ -97,4 +106,4 @@ def rooted(of: Arithmetic, eqn: core.JaxprEqn, x: np.ndarray) -> list[np.ndarray
 
 def in_a_run(algorithm: Callable[..., list[np.ndarray]]) -> Exact:
     """The value of a primitive by an algorithm, in a run's numbers."""
-    return lambda mp, eqn, *x: algorithm(OF_A_RUN, eqn, *x)
+    return lambda mp, eqn, *x, **params: algorithm(OF_A_RUN, *x, **params)

@@ -32,9 +32,7 @@ def clamped(model: Model, eqn: core.JaxprEqn, low: Number, x: Number, high: Numb
 def _reduced_extremum(largest: bool) -> Rule:
     """The rule of reduce_max or reduce_min."""
 
-    def rule(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
-        axes = tuple(eqn.params["axes"])
-
+    def rule(model: Model, eqn: core.JaxprEqn, x: Number, *, axes: tuple[int, ...]) -> Sequence[Pair]:
         def rows(a: np.ndarray) -> np.ndarray:
             moved = np.moveaxis(a, axes, tuple(range(-len(axes), 0)))
             return moved.reshape(*moved.shape[: a.ndim - len(axes)], -1)
@@ -52,14 +50,15 @@ def absolute(model: Model, eqn: core.JaxprEqn, x: Number) -> Sequence[Pair]:
     return in_both(model, [x], lambda field, r: [np.where(negative, field.sub(_ZERO, r[0]), r[0])])
 
 
-def in_order(model: Model, eqn: core.JaxprEqn, *operands: Operand) -> Sequence[Pair]:
+def in_order(model: Model, eqn: core.JaxprEqn, *operands: Operand, dimension: int, num_keys: int) -> Sequence[Pair]:
     """The rule of sort, by one key."""
-    if eqn.params["num_keys"] != 1:
+    if num_keys != 1:
         raise Unmodelled("a sort by several keys")
-    axis, key = eqn.params["dimension"], operands[0]
-    order = np.argsort(key.real if isinstance(key, Number) else key, axis, kind="stable")
+    key = operands[0]
+    order = np.argsort(key.real if isinstance(key, Number) else key, dimension, kind="stable")
     return [
-        x.each(lambda r: np.take_along_axis(r, order, axis)) if isinstance(x, Number) else OF_INTEGERS for x in operands
+        x.each(lambda r: np.take_along_axis(r, order, dimension)) if isinstance(x, Number) else OF_INTEGERS
+        for x in operands
     ]
 
 

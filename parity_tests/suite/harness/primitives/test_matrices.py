@@ -52,7 +52,7 @@ def test_a_system_is_solved_as_jax_does(flags: tuple[bool, ...]) -> None:
     given = dict(zip(names, flags, strict=True))
     b = _RNG.standard_normal((2, 4, 3) if given["left_side"] else (2, 3, 4))
     eqn, (expected,) = _equation(lambda a, b: lax.linalg.triangular_solve(a, b, **given), _A, b)
-    (found,) = solved(_FLOATS, eqn, _A, b)
+    (found,) = solved(_FLOATS, _A, b, **eqn.params)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -60,7 +60,7 @@ def test_a_system_is_solved_as_jax_does(flags: tuple[bool, ...]) -> None:
 def test_factors_and_exchanges_are_those_of_jax(shape: tuple[int, ...]) -> None:
     x = _RNG.standard_normal((2, *shape))
     eqn, expected = _equation(lax.linalg.lu, x)
-    found = pivoted(_FLOATS, eqn, x)
+    found = pivoted(_FLOATS, x, **eqn.params)
     np.testing.assert_allclose(found[0].astype(float), expected[0], rtol=1e-12)
     for one, other in zip(found[1:], expected[1:], strict=True):
         np.testing.assert_array_equal(one, other)
@@ -70,7 +70,7 @@ def test_factors_and_exchanges_are_those_of_jax(shape: tuple[int, ...]) -> None:
 def test_the_factor_of_cholesky_is_jax_s() -> None:
     x = _A @ np.swapaxes(_A, -1, -2)
     eqn, (expected,) = _equation(lambda x: lax.linalg.cholesky(x, symmetrize_input=False), x)
-    (found,) = rooted(_FLOATS, eqn, x)
+    (found,) = rooted(_FLOATS, x, **eqn.params)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
 
 
@@ -89,7 +89,7 @@ def test_in_a_field_a_root_of_a_matrix_has_it_as_its_square() -> None:
     root = np.tril(_FIELD.power(_FIELD.random(_RNG, (4, 4)), 4))  # a diagonal of squares of squares
     x = _product(root, root.T)
     eqn, _ = _equation(lambda x: lax.linalg.cholesky(x, symmetrize_input=False), np.eye(4))
-    (found,) = rooted(of_a_field(_FIELD), eqn, x)
+    (found,) = rooted(of_a_field(_FIELD), x, **eqn.params)
     np.testing.assert_array_equal(found, root)
 
 
