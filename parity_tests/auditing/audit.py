@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,7 @@ from parity_tests.auditing.calls import Call, Held, Overwritten, Recorder
 from parity_tests.auditing.findings import Audit
 from parity_tests.auditing.judged import COTANGENT_NAN, GIVEN_NAN, Counterparts, Differentiated
 from parity_tests.auditing.modules import Modules
+from parity_tests.auditing.nodes import graph_of, is_leaf
 from parity_tests.auditing.operation import Finding, Operation, finding_of
 from parity_tests.auditing.program import NotFollowed, Program, is_integral, is_real, program_of, results_of
 from parity_tests.certificate.certificate import Row
@@ -21,12 +22,17 @@ from parity_tests.conversion import trees
 from parity_tests.conversion.cannot_convert import CannotConvert
 from parity_tests.harness.exceptions.errors import described
 
+if TYPE_CHECKING:
+    from parity_tests.auditing.compiled import Region, Regions
+
+_TOLD = 3  # comparisons of an operation, of which no bound is known
+
 
 class StepFailed(RuntimeError):
     """Raised where the step itself, or its backward, raises something; its cause is that."""
 
 
-def audit(step: Callable[..., Any], *inputs: Any, seed: int = 0, **kwargs: Any) -> Audit:
+def audit(step: Callable[..., Any], *inputs: Any, seed: int = 0, compiled: bool = False, **kwargs: Any) -> Audit:
     """Run one training step in PyTorch, and judge each operator's results and gradients in it.
 
     The step runs as it is: in its dtypes, under autocast if it says so, with its own Functions and kernels. While the
@@ -40,6 +46,8 @@ def audit(step: Callable[..., Any], *inputs: Any, seed: int = 0, **kwargs: Any) 
             number; else a random combination of its results is.
         inputs: its arguments.
         seed: of the combination.
+        compiled: whether what torch.compile compiles runs as Inductor's code: each compiled region is one operation,
+            compared with the derivative of its own code. Without it such code runs uncompiled, operator by operator.
         kwargs: its keyword arguments.
 
     Returns:
@@ -47,10 +55,10 @@ def audit(step: Callable[..., Any], *inputs: Any, seed: int = 0, **kwargs: Any) 
         after `backward()`.
 
     Raises:
-        ValueError: nothing that the step returns has a gradient.
+        ValueError: nothing that the step returns has a gradient; or nothing in it is compiled, with `compiled`.
         StepFailed: the step raised something, or its backward did.
     """
-    return audited(step, inputs, kwargs, seed)
+    return audited(step, inputs, kwargs, seed, compiled)
 
 
 def audited(
@@ -58,20 +66,25 @@ def audited(
     inputs: Sequence[Any],
     kwargs: Mapping[str, Any],
     seed: int,
+    compiled: bool = False,
     told: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Return what `audit` returns; `told` is called with the number of operations that are judged, and of all."""
     modules = Modules()
-    recorder = Recorder(modules)
+    regions = _regions(modules) if compiled else None
+    recorder = Recorder(modules) if regions is None else regions.recorder
     try:
-        with modules, recorder:
+        # Else torch.compile would skip for good what it finds in the context of a recorder.
+        with modules, regions or torch.compiler.set_stance("force_eager"), recorder:
             result = step(*inputs, **kwargs)
     except (Exception, SystemExit) as error:
         raise StepFailed(f"the step raised {described(error)}") from error
     results = _differentiable(result)
+    if regions is not None and not regions.ran:
+        raise ValueError("audit: compiled=True, but torch.compile compiles nothing that this step runs")
     recorder.see(results)
-    nodes, leaves = _graph_of(results)
-    judge = _Judge(recorder, len(nodes), told)
+    nodes, leaves = graph_of(results)
+    judge = _Judge(recorder, {} if regions is None else regions.found, len(nodes), told)
     hooks = [node.register_hook(judge.hook_of(node)) for node in nodes]
     loss = _loss(results, seed)
     try:
@@ -89,6 +102,12 @@ def audited(
     gradients = [leaf.grad for leaf in leaves if leaf.grad is not None and leaf.grad.layout is torch.strided]
     is_finite = all(bool(torch.isfinite(x).all()) for x in (loss, *gradients))
     return Audit(_settled([judge.found[node] for node in nodes if node in judge.found], is_finite), unreached)
+
+
+def _regions(modules: Modules) -> Regions:
+    from parity_tests.auditing.compiled import Regions  # which imports PyTorch's compiler
+
+    return Regions(modules)
 
 
 def _settled(operations: Sequence[Operation], is_finite: bool) -> Sequence[Operation]:
@@ -136,29 +155,17 @@ def _loss(results: Sequence[Tensor], seed: int) -> Tensor:
     return torch.stack([(c * y).sum().double() for c, y in zip(drawn, results, strict=True)]).sum()
 
 
-def _graph_of(results: Sequence[Tensor]) -> tuple[list[Any], list[Tensor]]:
-    """The nodes of autograd that a gradient passes through, those that ran first first, and the leaves."""
-    found, remaining = set[Any](), [y.grad_fn for y in results]
-    while remaining:
-        node: Any = remaining.pop()
-        if node is not None and node not in found:
-            found.add(node)
-            remaining += [each for each, _ in node.next_functions]
-    leaves = [node.variable for node in found if _is_leaf(node)]
-    nodes = (node for node in found if not _is_leaf(node))
-    return sorted(nodes, key=lambda node: node._sequence_nr()), leaves
-
-
-def _is_leaf(node: Any) -> bool:
-    """Whether a node adds up the gradient of a leaf, which is its `variable`."""
-    return type(node).__name__ == "AccumulateGrad"  # a class that PyTorch does not name
-
-
 class _Judge:
     """Judges operations while the gradient passes through them, so that none of their tensors outlives the step's."""
 
-    def __init__(self, recorder: Recorder, count: int, told: Callable[[int, int], None] | None) -> None:
-        self._recorder, self._count, self._told = recorder, count, told
+    def __init__(
+        self,
+        recorder: Recorder,
+        regions: Mapping[Any, Region],
+        count: int,
+        told: Callable[[int, int], None] | None,
+    ) -> None:
+        self._recorder, self._regions, self._count, self._told = recorder, regions, count, told
         self._counterparts = Counterparts()
         self.found: dict[Any, Operation] = {}
         self.failed = False  # whether an error that is raised is a defect of ours
@@ -179,22 +186,30 @@ class _Judge:
     def _judged(
         self, node: Any, calls: Sequence[Call], gradients: Sequence[Tensor | None], cotangents: Sequence[Tensor | None]
     ) -> Operation:
-        is_function = isinstance(node, BackwardCFunction)
+        is_function, region = isinstance(node, BackwardCFunction), self._regions.get(node)
         name = calls[0].target.name() if calls and not is_function else type(node).__name__
         where = (calls[0].module, calls[0].line) if calls else ("", "")
+        if region is not None:
+            name, where = "compiled region", (region.module, region.line)
         try:
-            if not calls or not (is_function or _is_of(node, calls[0])):
+            if region is None and not (calls and (is_function or _is_of(node, calls[0]))):
                 raise NotFollowed("no operator of PyTorch's was seen to make it")
             made = self._recorder.made[node] if is_function else dict(enumerate(results_of(calls[0], is_real)))
             wanted = [y for which, y in made.items() if which < len(cotangents) and cotangents[which] is not None]
-            # An operator says by integers which numbers it has chosen for the entries of a result.
-            shapes = [] if is_function else [y.tensor.shape for y in wanted]
-            chosen = [y for y in results_of(calls[0], is_integral) if y.tensor.shape in shapes]
-            program = program_of(calls, [*wanted, *chosen], is_function)
+            if region is not None:
+                if len(wanted) < sum(c is not None for c in cotangents):
+                    raise NotFollowed("a result of it is a view of a tensor that it does not return")
+                program = region.program(wanted)
+            elif is_function:
+                program = program_of(calls, wanted, is_function)
+            else:  # which says by integers which numbers it has chosen for the entries of a result
+                shapes = [y.tensor.shape for y in wanted]
+                chosen = [y for y in results_of(calls[0], is_integral) if y.tensor.shape in shapes]
+                program = program_of(calls, [*wanted, *chosen], is_function)
             of_results = _cotangents(program, made, cotangents)
             differentiated = Differentiated(program, of_results, _gradients(node, program, gradients))
             found = self._counterparts.compare(differentiated)
-            _verify_comparable(name, is_function, found.rows)
+            _verify_comparable(name, is_function and region is None, found.rows)
         except (NotFollowed, Overwritten, CannotConvert) as error:
             return Operation(name, *where, Finding.NOT_JUDGED, reason=str(error))
         except Exception as error:
@@ -203,7 +218,8 @@ class _Judge:
         if finding is Finding.AGREES and found.reason:
             finding = Finding.NOT_JUDGED
         unknown = [str(row) for row in found.rows if not row.agrees] if finding is Finding.NOT_JUDGED else []
-        reason = found.reason or "; ".join(unknown)
+        more = [f"and {len(unknown) - _TOLD} more"] if len(unknown) > _TOLD else []
+        reason = found.reason or "; ".join([*unknown[:_TOLD], *more])
         operation = Operation(name, *where, finding, found.rows, reason)
         return replace(operation, arrays=found.arrays) if operation.is_fault else operation
 
@@ -261,7 +277,7 @@ def _gradients(node: Any, program: Program, gradients: Sequence[Tensor | None]) 
     Raises:
         NotFollowed: a gradient is by no input of the program.
     """
-    edges = [(x.variable if _is_leaf(x) else x, which) for x, which in node.next_functions]
+    edges = [(x.variable if is_leaf(x) else x, which) for x, which in node.next_functions]
     if any(x.maker is not None and not any(x.maker is maker for maker, _ in edges) for x in program.inputs):
         raise NotFollowed("it reads a tensor with a gradient that is none of its arguments, so that none reaches it")
     found = dict[int, Tensor | None]()

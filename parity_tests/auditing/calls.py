@@ -136,12 +136,11 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and record it."""
         number, kwargs = _autograd._get_sequence_nr() - 1, kwargs or {}
-        held_args, held_kwargs = tree_map(self._held, (args, kwargs))
+        held_args, held_kwargs = tree_map(self.hold, (args, kwargs))
         taken = [x for x in tree_leaves((held_args, held_kwargs)) if isinstance(x, Held)]
         new = [x for x in taken if not self._is_there(x)]
         for x in _written(func, held_args, held_kwargs):
-            for held in self._memory[x.memory]:
-                held.save()
+            self.save(x.memory)
         found = func(*args, **kwargs)
         several = isinstance(found, tuple | list)
         results = [tree_map(self._result, y) for y in (found if several else (found,))]
@@ -158,6 +157,11 @@ class Recorder(TorchDispatchMode):
         of = self._there[x.memory]
         return of is None or of() is not None
 
+    def save(self, memory: int) -> None:
+        """Save the numbers of all tensors in some memory, before they are written over."""
+        for held in self._memory[memory]:
+            held.save()
+
     def calls_of(self, node: Any) -> Sequence[Call]:
         """Return the calls of a node: all that a Function's forward makes, or one."""
         number = node._sequence_nr()
@@ -171,7 +175,7 @@ class Recorder(TorchDispatchMode):
     def see(self, results: Sequence[Tensor]) -> None:
         """Note of which nodes these are the results."""
         for y in results:
-            self._held(y)
+            self.hold(y)
 
     def forget(self, node: Any) -> None:
         """Forget the tensors of a node, through which the gradient has passed."""
@@ -179,9 +183,10 @@ class Recorder(TorchDispatchMode):
         self.made.pop(node, None)
 
     def _result(self, x: Any) -> Any:
-        return self._held(x, is_result=True)
+        return self.hold(x, is_result=True)
 
-    def _held(self, x: Any, is_result: bool = False) -> Any:
+    def hold(self, x: Any, is_result: bool = False) -> Any:
+        """Return a tensor as it is now, whatever is written to it afterwards; what is none is returned as it is."""
         if not isinstance(x, Tensor):
             return x
         held = Held(x, is_result, is_result or id(x) in self._made)

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.extend import core
 from torch import Tensor
 from torch.fx import Node
+from torch.utils._pytree import tree_leaves
 
 from parity_tests.auditing.operation import AS_IT_SHOULD_BE, NO_BOUND, NOT_FINITE
-from parity_tests.auditing.program import NotFollowed, Program, is_integral, is_real
+from parity_tests.auditing.program import NotFollowed, Program, is_integral, is_real, stop_gradient
 from parity_tests.certificate.certificate import Row, compared
 from parity_tests.certificate.within_bounds import bounds_of
 from parity_tests.conversion.graph import Graph, OneReal, numbers_of
@@ -135,7 +137,8 @@ class Counterparts:
             def results(*by: jax.Array) -> Any:
                 for i, array in zip(moved, by, strict=True):
                     inputs[i] = array
-                graph = Graph(program, OneReal(_WIDE), _no_number, detaches=False)
+                stopped = {node: lax.stop_gradient for node in program.graph.nodes if node.target is stop_gradient}
+                graph = Graph(program, OneReal(_WIDE), _no_number, detaches=False, functions=stopped)
                 found = list(map(jnp.asarray, graph.run(inputs)))
                 return [found[k] for k in places], found
 
@@ -164,7 +167,8 @@ def _format(program: Program) -> Precision:
     Raises:
         NotFollowed: one is of complex numbers, or of a dtype whose roundings are no rounding errors.
     """
-    inexact = [x.tensor.dtype for x in (*program.inputs, *program.outputs) if not is_integral(x.tensor)]
+    tensors = [x for node in program.graph.nodes for x in tree_leaves(node.meta.get("val")) if isinstance(x, Tensor)]
+    inexact = [x.dtype for x in (*tensors, *(y.tensor for y in program.outputs)) if not is_integral(x)]
     names = {str(dtype).removeprefix("torch.") for dtype in inexact}
     unknown = sorted(names - PRECISIONS.keys())
     if unknown:

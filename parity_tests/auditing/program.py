@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,11 @@ _BY_MEMORY = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_.defa
 
 class NotFollowed(Exception):
     """Raised where calls are no function of tensors that can be followed; the message says why."""
+
+
+def stop_gradient(x: Any) -> Any:
+    """Mark what no gradient passes through in a graph; unlike `detach`, which a Function's forward may call."""
+    return x
 
 
 @dataclass(frozen=True)
@@ -48,13 +53,16 @@ class Program:
         return next(iter([*same, *(k for k, y in enumerate(self.outputs) if y.place == result.place)]), None)
 
 
-def program_of(calls: Sequence[Call], wanted: Sequence[Held], is_function: bool) -> Program:
+def program_of(
+    calls: Sequence[Call], wanted: Sequence[Held], is_function: bool, stopped: Collection[Held] = ()
+) -> Program:
     """Return the graph of some calls: a tensor that none of them has made is an input.
 
     Args:
         calls: in their order.
         wanted: the results that it returns.
         is_function: whether they are those of a Function's forward, of which some may only follow it.
+        stopped: the results of the calls that no gradient passes through, see `stop_gradient`.
 
     Raises:
         NotFollowed: a call writes to memory that another tensor shares, or has no version that returns its results.
@@ -91,6 +99,9 @@ def program_of(calls: Sequence[Call], wanted: Sequence[Held], is_function: bool)
         for each, result in zip(made, call.results, strict=True):
             if isinstance(result, Held):
                 each.meta["val"] = result.before()
+                if result in stopped:
+                    each = graph.call_function(stop_gradient, ([each],))
+                    each.meta["val"] = result.before()
                 same = [x for x in (*inputs, *outputs) if x.place == result.place] if written_to(call) else []
                 known |= {id(x.tensor): each for x in (*same, result)}
                 at[result.place] = each
@@ -163,6 +174,8 @@ def _verify_alone(call: Call, others: Sequence[Held]) -> None:
 
 def _returning(target: Any) -> Any:
     """The operator that returns what another writes to its first argument."""
+    if torch.Tag.nondeterministic_seeded in target.tags:
+        raise NotFollowed(f"{target.name()} draws random numbers")
     space, _, name = target._schema.name.partition("::")
     packet = getattr(getattr(torch.ops, space), name.removesuffix("_"), None)
     if not name.endswith("_") or packet is None or target._overloadname not in packet.overloads():

@@ -31,6 +31,10 @@ def audit(
         Path | None,
         typer.Option(help="A file of torch.save with the arguments: a tensor, a tuple, or a dictionary by name."),
     ] = None,
+    compiled: Annotated[
+        bool,
+        typer.Option("--compiled", help="Run what torch.compile compiles as Inductor's code: each region is judged."),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of the combination of results, if none of them is a loss.")] = 0,
     json: Annotated[Path | None, typer.Option("--json", help="Write what was found to this file, as data.")] = None,
     arrays: Annotated[
@@ -51,7 +55,7 @@ def audit(
     try:
         step, args, kwargs = _step(_called(make, callable_of(make)), inputs)
         with _shown() as told:
-            found = audited(step, args, kwargs, seed, told)
+            found = audited(step, args, kwargs, seed, compiled, told)
         Output().show("\n".join([str(found), *_known(found)]), soft_wrap=True, highlight=False, markup=False)
         _write(found, json, html, arrays)
     except (CaseError, StepFailed, OSError, ValueError) as error:
