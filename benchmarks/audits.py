@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
@@ -199,17 +200,42 @@ def in_sixteen_bits(x: Tensor) -> Tensor:
     return x + y.float().mean() * x.abs().sum().detach()
 
 
-# (how, the operator that is wrong, what is said of it); the operator is empty where parameters get no gradient.
-FAULTS: Mapping[str, tuple[Callable[[Tensor], Tensor], str, Finding | None]] = {
-    "another factor": (AnotherFactor.apply, "AnotherFactorBackward", Finding.DIFFERS),
-    "a term is missing": (Swish.apply, "SwishBackward", Finding.DIFFERS),
-    "the opposite mask": (OppositeMask.apply, "OppositeMaskBackward", Finding.DIFFERS),
-    "a stale number": (lambda x: Scaled.apply(x, [2.0]), "ScaledBackward", Finding.DIFFERS),
-    "written over": (written_over, "aten::tanh", Finding.DIFFERS),
-    "root of zero": (lambda x: x + (x * 0).sqrt(), "aten::sqrt", Finding.NOT_FINITE),
-    "float16 overflows": (overflown, "aten::mul.Tensor", Finding.NOT_FINITE),
-    "a known defect": (in_sixteen_bits, "aten::native_layer_norm", Finding.DIFFERS),
-    "detached": (Tensor.detach, "", None),
+def compiled_otherwise(x: Tensor) -> Tensor:
+    """Add a cosine whose compiled code is that of the sine."""
+    from torch._inductor import config, lowering
+
+    sine = {torch.ops.aten.cos.default: lowering.lowerings[torch.ops.aten.sin.default]}
+    with mock.patch.dict(lowering.lowerings, sine), config.patch(force_disable_caches=True):
+        return torch.compile(lambda x: x + x.cos())(x)
+
+
+class Fault(NamedTuple):
+    """A planted fault.
+
+    Attributes:
+        how: makes the wrong result of a module from the right one.
+        operator: that is wrong; empty where parameters get no gradient.
+        finding: what is said of it.
+        compiled: whether it is in compiled code.
+    """
+
+    how: Callable[[Tensor], Tensor]
+    operator: str
+    finding: Finding | None
+    compiled: bool = False
+
+
+FAULTS: Mapping[str, Fault] = {
+    "another factor": Fault(AnotherFactor.apply, "AnotherFactorBackward", Finding.DIFFERS),
+    "a term is missing": Fault(Swish.apply, "SwishBackward", Finding.DIFFERS),
+    "the opposite mask": Fault(OppositeMask.apply, "OppositeMaskBackward", Finding.DIFFERS),
+    "a stale number": Fault(lambda x: Scaled.apply(x, [2.0]), "ScaledBackward", Finding.DIFFERS),
+    "written over": Fault(written_over, "aten::tanh", Finding.DIFFERS),
+    "root of zero": Fault(lambda x: x + (x * 0).sqrt(), "aten::sqrt", Finding.NOT_FINITE),
+    "float16 overflows": Fault(overflown, "aten::mul.Tensor", Finding.NOT_FINITE),
+    "a known defect": Fault(in_sixteen_bits, "aten::native_layer_norm", Finding.DIFFERS),
+    "detached": Fault(Tensor.detach, "", None),
+    "compiled otherwise": Fault(compiled_otherwise, "compiled region", Finding.DIFFERS, compiled=True),
 }
 
 
@@ -228,7 +254,7 @@ def middle_of(model: nn.Module, batch: Mapping[str, Tensor]) -> str:
     return order[len(order) // 2]
 
 
-def with_fault(name: str, how: Callable[[Tensor], Tensor]) -> tuple[Audit, str]:
+def with_fault(name: str, fault: Fault) -> tuple[Audit, str]:
     """The audit of a model with a fault, and the path of the module that has it."""
     model, batch = made(name)
     path = middle_of(model, batch)
@@ -240,18 +266,20 @@ def with_fault(name: str, how: Callable[[Tensor], Tensor]) -> tuple[Audit, str]:
         if done:  # a module may run several times
             return y
         done.append(True)
-        return how(y)
+        return fault.how(y)
 
     module.forward = wrong
-    return audit(model, **batch), f"{type(model).__name__}.{path}"
+    return audit(model, **batch, compiled=fault.compiled), f"{type(model).__name__}.{path}"
 
 
-def verdict_on(found: Audit, before: Audit, operator: str, finding: Finding | None, path: str) -> str:
+def verdict_on(found: Audit, before: Audit, fault: Fault, path: str) -> str:
     """ "named", or what is wrong with what an audit says of a planted fault."""
-    if finding is None:
+    if fault.finding is None:
         return "named" if set(found.unreached) > set(before.unreached) else "no parameter is named"
     said = {(each.name, each.finding, each.module) for each in found.faults}
-    return "named" if said == {(operator, finding, path)} else f"said of {path}: {sorted(said) or 'nothing'}"
+    return (
+        "named" if said == {(fault.operator, fault.finding, path)} else f"said of {path}: {sorted(said) or 'nothing'}"
+    )
 
 
 def _seconds(run: Callable[[], object]) -> float:
@@ -270,9 +298,9 @@ def audited(name: str) -> Outcome:
     seconds = time.perf_counter() - start
     counts = {str(each): sum(x.finding is each for x in before.operations) for each in Finding}
     found = {}
-    for fault, (how, operator, finding) in FAULTS.items():
-        of, path = with_fault(name, how)
-        found[fault] = verdict_on(of, before, operator, finding, path)
+    for what, fault in FAULTS.items():
+        of, path = with_fault(name, fault)
+        found[what] = verdict_on(of, before, fault, path)
     accused = [str(each) for each in before.faults]
     return Outcome(*stamp(), name, round(min(steps), 4), round(seconds, 2), counts, accused, found)
 
