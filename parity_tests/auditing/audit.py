@@ -12,7 +12,7 @@ from torch.autograd.function import BackwardCFunction
 
 from parity_tests.auditing.calls import Call, Held, Overwritten, Recorder
 from parity_tests.auditing.findings import Audit
-from parity_tests.auditing.judged import COTANGENT_NAN, GIVEN_NAN, Counterparts, Differentiated
+from parity_tests.auditing.judged import COTANGENT_NAN, GIVEN_NAN, Differentiated, compare
 from parity_tests.auditing.modules import Modules
 from parity_tests.auditing.nodes import graph_of, is_leaf
 from parity_tests.auditing.operation import Finding, Operation, finding_of
@@ -166,7 +166,6 @@ class _Judge:
         told: Callable[[int, int], None] | None,
     ) -> None:
         self._recorder, self._regions, self._count, self._told = recorder, regions, count, told
-        self._counterparts = Counterparts()
         self.found: dict[Any, Operation] = {}
         self.failed = False  # whether an error that is raised is a defect of ours
 
@@ -208,7 +207,7 @@ class _Judge:
                 program = program_of(calls, [*wanted, *chosen], is_function)
             of_results = _cotangents(program, made, cotangents)
             differentiated = Differentiated(program, of_results, _gradients(node, program, gradients))
-            found = self._counterparts.compare(differentiated)
+            found = compare(differentiated)
             _verify_comparable(name, is_function and region is None, found.rows)
         except (NotFollowed, Overwritten, CannotConvert) as error:
             return Operation(name, *where, Finding.NOT_JUDGED, reason=str(error))

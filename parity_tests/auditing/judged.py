@@ -71,86 +71,88 @@ class _Stored(NamedTuple):
     is_finite: bool
 
 
-class Counterparts:
-    """The programs of JAX for operations, traced once for those that differ in their numbers only."""
+def compare(operation: Differentiated) -> Compared:
+    """Compare an operation's results, and its gradients, with JAX's at the same inputs and cotangents.
 
-    def __init__(self) -> None:
-        self._traced: dict[Any, core.ClosedJaxpr] = {}
+    All that JAX computes is in float64. An error may be as large as the program allows in the narrowest dtype
+    among the operation's tensors (`harness.rounding`). Of a NaN among its inputs or cotangents another is to blame.
 
-    def compare(self, operation: Differentiated) -> Compared:
-        """Compare an operation's results, and its gradients, with JAX's at the same inputs and cotangents.
+    Raises:
+        NotFollowed: there is nothing to compare it with.
+        CannotConvert: the same, in an operator of it.
+    """
+    program, cotangents, gradients = operation.program, operation.cotangents, operation.gradients
+    precision = _format(program)
+    numbers = [numbers_of(x.before()) for x in program.inputs]
+    real = [i for i, x in enumerate(program.inputs) if is_real(x.tensor)]
+    drawn = [_numbers(c, program.outputs[k].tensor.shape) for k, c in cotangents.items()]
+    given = [*(numbers[i].astype(_WIDE) for i in real), *drawn]
+    if any(np.isnan(x).any() for x in given[: len(real)]):
+        raise NotFollowed(GIVEN_NAN)
+    with pinned_jax():
+        pairs = bounds_of(_counterpart(operation, numbers, real, given), given, precision)
+    if isinstance(pairs, str):
+        raise NotFollowed(f"no bound of its rounding errors is known: {pairs}")
+    moved = [i for i in real if i in gradients]
+    found = [numbers_of(y.before()) for y in program.outputs]
+    for y, (x, _) in zip(found, pairs, strict=False):
+        if y.dtype.kind in "iub" and not np.array_equal(x, y):
+            raise NotFollowed("it chose otherwise among equal numbers, since its integers are not JAX's")
+    of_inputs, of_all = (all(np.isfinite(x).all() for x in each) for each in (given[: len(real)], given))
+    stored = [
+        _Stored(f"result {k}" if len(found) > 1 else "result", *pairs[k], found[k], of_inputs and program.is_finite)
+        for k in cotangents
+    ]
+    undefined = any(np.isnan(c).any() for c in drawn)
+    for i, pair in zip([] if undefined else moved, pairs[len(found) :], strict=not undefined):
+        gradient = _numbers(gradients[i], numbers[i].shape)
+        stored.append(_Stored(f"gradient of {program.names[i]}", *pair, gradient, of_all))
+    names = [
+        *(f"input {name.removeprefix('input ')}" for name in program.names),
+        *(f"cotangent {k}" for k in cotangents),
+    ]
+    arrays = dict(zip(names, [*numbers, *drawn], strict=True))
+    for each in stored:
+        arrays |= {each.name: each.found, f"right {each.name}": each.exact, f"bound of {each.name}": each.bound}
+    return Compared([_row(each, precision.tiny) for each in stored], arrays, COTANGENT_NAN if undefined else "")
 
-        All that JAX computes is in float64. An error may be as large as the program allows in the narrowest dtype
-        among the operation's tensors (`harness.rounding`). Of a NaN among its inputs or cotangents another is to blame.
 
-        Raises:
-            NotFollowed: there is nothing to compare it with.
-            CannotConvert: the same, in an operator of it.
-        """
-        program, cotangents, gradients = operation.program, operation.cotangents, operation.gradients
-        precision = _format(program)
-        numbers = [numbers_of(x.before()) for x in program.inputs]
-        real = [i for i, x in enumerate(program.inputs) if is_real(x.tensor)]
-        drawn = [_numbers(c, program.outputs[k].tensor.shape) for k, c in cotangents.items()]
-        given = [*(numbers[i].astype(_WIDE) for i in real), *drawn]
-        if any(np.isnan(x).any() for x in given[: len(real)]):
-            raise NotFollowed(GIVEN_NAN)
-        with pinned_jax():
-            pairs = bounds_of(self._of(operation, numbers, real, given), given, precision)
-        if isinstance(pairs, str):
-            raise NotFollowed(f"no bound of its rounding errors is known: {pairs}")
-        moved = [i for i in real if i in gradients]
-        found = [numbers_of(y.before()) for y in program.outputs]
-        for y, (x, _) in zip(found, pairs, strict=False):
-            if y.dtype.kind in "iub" and not np.array_equal(x, y):
-                raise NotFollowed("it chose otherwise among equal numbers, since its integers are not JAX's")
-        of_inputs, of_all = (all(np.isfinite(x).all() for x in each) for each in (given[: len(real)], given))
-        stored = [
-            _Stored(f"result {k}" if len(found) > 1 else "result", *pairs[k], found[k], of_inputs and program.is_finite)
-            for k in cotangents
-        ]
-        undefined = any(np.isnan(c).any() for c in drawn)
-        for i, pair in zip([] if undefined else moved, pairs[len(found) :], strict=not undefined):
-            gradient = _numbers(gradients[i], numbers[i].shape)
-            stored.append(_Stored(f"gradient of {program.names[i]}", *pair, gradient, of_all))
-        names = [
-            *(f"input {name.removeprefix('input ')}" for name in program.names),
-            *(f"cotangent {k}" for k in cotangents),
-        ]
-        arrays = dict(zip(names, [*numbers, *drawn], strict=True))
-        for each in stored:
-            arrays |= {each.name: each.found, f"right {each.name}": each.exact, f"bound of {each.name}": each.bound}
-        return Compared([_row(each, precision.tiny) for each in stored], arrays, COTANGENT_NAN if undefined else "")
+# The programs of JAX: operations that differ in their numbers only have one, in this audit or another.
+_TRACED: dict[Any, core.ClosedJaxpr] = {}
+_MOST = 1024
 
-    def _of(
-        self, operation: Differentiated, numbers: Sequence[np.ndarray], real: Sequence[int], given: Sequence[np.ndarray]
-    ) -> core.ClosedJaxpr:
-        """Return the program of an operation's results and gradients, of its real inputs and its cotangents."""
-        program, places = operation.program, [*operation.cotangents]
-        moved = [i for i in real if i in operation.gradients]
 
-        def in_jax(*arrays: jax.Array) -> list[jax.Array]:
-            inputs: list[Any] = [*numbers]  # an index stays one of NumPy, whose numbers are known
-            for i, array in zip(real, arrays, strict=False):
+def _counterpart(
+    operation: Differentiated, numbers: Sequence[np.ndarray], real: Sequence[int], given: Sequence[np.ndarray]
+) -> core.ClosedJaxpr:
+    """Return the program of an operation's results and gradients, of its real inputs and its cotangents."""
+    program, places = operation.program, [*operation.cotangents]
+    moved = [i for i in real if i in operation.gradients]
+
+    def in_jax(*arrays: jax.Array) -> list[jax.Array]:
+        inputs: list[Any] = [*numbers]  # an index stays one of NumPy, whose numbers are known
+        for i, array in zip(real, arrays, strict=False):
+            inputs[i] = array
+
+        def results(*by: jax.Array) -> Any:
+            for i, array in zip(moved, by, strict=True):
                 inputs[i] = array
+            stopped = {node: lax.stop_gradient for node in program.graph.nodes if node.target is stop_gradient}
+            graph = Graph(program, OneReal(_WIDE), _no_number, detaches=False, functions=stopped)
+            found = list(map(jnp.asarray, graph.run(inputs)))
+            return [found[k] for k in places], found
 
-            def results(*by: jax.Array) -> Any:
-                for i, array in zip(moved, by, strict=True):
-                    inputs[i] = array
-                stopped = {node: lax.stop_gradient for node in program.graph.nodes if node.target is stop_gradient}
-                graph = Graph(program, OneReal(_WIDE), _no_number, detaches=False, functions=stopped)
-                found = list(map(jnp.asarray, graph.run(inputs)))
-                return [found[k] for k in places], found
+        _, pull, found = jax.vjp(results, *(inputs[i] for i in moved), has_aux=True)
+        return [*found, *pull(list(arrays[len(real) :]))]
 
-            _, pull, found = jax.vjp(results, *(inputs[i] for i in moved), has_aux=True)
-            return [*found, *pull(list(arrays[len(real) :]))]
-
-        if len(real) < len(numbers):  # the program has the numbers of integers in it
-            return jax.make_jaxpr(in_jax)(*given)
-        key = program.text, tuple(moved), tuple(places), tuple(x.shape for x in given)
-        if key not in self._traced:
-            self._traced[key] = jax.make_jaxpr(in_jax)(*given)
-        return self._traced[key]
+    if len(real) < len(numbers):  # the program has the numbers of integers in it
+        return jax.make_jaxpr(in_jax)(*given)
+    key = program.text, tuple(moved), tuple(places), tuple(x.shape for x in given)
+    if key not in _TRACED:
+        if len(_TRACED) == _MOST:
+            del _TRACED[next(iter(_TRACED))]  # the oldest
+        _TRACED[key] = jax.make_jaxpr(in_jax)(*given)
+    return _TRACED[key]
 
 
 def _no_number(node: Node, _: Any) -> Any:
