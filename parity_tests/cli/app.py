@@ -29,6 +29,7 @@ from parity_tests.cli.commands.serve import serve
 from parity_tests.cli.commands.sweep_and_merge import merge, sweep
 from parity_tests.cli.configuration import defaults
 from parity_tests.cli.exit_codes import COULD_NOT_RUN
+from parity_tests.cli.help import GroupedCommand
 from parity_tests.cli.interruption import INTERRUPTED, TEXT, Interruption
 from parity_tests.cli.judging_options import OnlyOption, SeedOption, judging_options, names_of
 from parity_tests.cli.options import Options
@@ -47,7 +48,7 @@ from parity_tests.harness.names import CHECKS, selected
 app = typer.Typer(
     help="Judge PyTorch derivatives by an independent JAX oracle.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
@@ -80,7 +81,7 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
 
     of_context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     judge.__signature__ = inspect.Signature([of_context, *own.values(), *shared])  # type: ignore[attr-defined]
-    app.command(command.name, help=command.help)(judge)
+    app.command(command.name, cls=GroupedCommand, help=command.help)(judge)
 
 
 def _can_be_served(command: SourceCommand, options: Options, files: ReportFiles, sources: Sequence[Source]) -> bool:
@@ -124,11 +125,13 @@ def _apart(
     return replace(options, apart=True), found
 
 
+_command_of = functools.partial(app.command, cls=GroupedCommand)
+
 for _command in SOURCES:
     add_command(app, _command)
 
 
-@app.command()
+@_command_of()
 def replay(
     context: typer.Context,
     failure: Annotated[Path, typer.Argument(help="An .npz file that a run has written into gradparity-failures/.")],
@@ -162,7 +165,7 @@ def replay(
     raise typer.Exit(report.exit_code)
 
 
-@app.command()
+@_command_of()
 def mutate(
     context: typer.Context,
     case: Annotated[Path, typer.Argument(help="A Python file that defines spec; a candidate is not needed.")],
@@ -199,7 +202,7 @@ def mutate(
     raise typer.Exit(code)
 
 
-@app.command()
+@_command_of()
 def captures(
     formula: Annotated[
         str, typer.Argument(help="module:Name or file.py:Name, of an autograd.Function or a function of closures.")
@@ -221,7 +224,7 @@ def captures(
     raise typer.Exit(code)
 
 
-@app.command()
+@_command_of()
 def formula(
     name: Annotated[str, typer.Argument(help="An operator of ATen, as tanh or sum.dim_IntList; or a .yaml file.")],
     op: Annotated[str | None, typer.Option("--op", help="Of a file: only this operator.")] = None,
@@ -249,14 +252,14 @@ def formula(
     raise typer.Exit(code)
 
 
-app.command()(audit)
-app.command()(serve)
-app.command()(mcp)
-app.command()(sweep)
-app.command()(merge)
+_command_of()(audit)
+_command_of()(serve)
+_command_of()(mcp)
+_command_of()(sweep)
+_command_of()(merge)
 
 
-@app.command()
+@_command_of()
 def new(case: Annotated[Path, typer.Argument(help="The Python file to write.")]) -> None:
     """Write a commented starting file for `gradparity check`, which runs as it is."""
     from parity_tests.cli.commands.new_case import write_case
@@ -271,13 +274,13 @@ def new(case: Annotated[Path, typer.Argument(help="The Python file to write.")])
     Output().show(message, soft_wrap=True, markup=False)
 
 
-app.command()(report)
-app.command()(checks)
-app.command()(explain)
-app.command()(found)
+_command_of()(report)
+_command_of()(checks)
+_command_of()(explain)
+_command_of()(found)
 
 
-@app.command()
+@_command_of()
 def doctor() -> None:
     """Devices, versions, compiler, precision settings: what this machine can judge."""
     from parity_tests.cli.commands.doctor import doctor as examine
@@ -297,7 +300,9 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _of_all(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Judge PyTorch derivatives by an independent JAX oracle."""
     name = context.invoked_subcommand

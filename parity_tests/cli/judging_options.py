@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,93 +12,99 @@ from parity_tests.harness.isolation.budget import TRIAL_SECONDS
 
 FAILURES = Path("gradparity-failures")
 
-OnlyOption = Annotated[list[str] | None, typer.Option("--only", help="Only these checks: --only vjp,jvp_of_vjp.")]
-QuickOption = Annotated[
-    bool, typer.Option("--quick", help="The most telling samples, float64 and bfloat16, no costly checks.")
-]
-DtypeOption = Annotated[list[str] | None, typer.Option("--dtype", help="Only this dtype; repeat for more.")]
-DeviceOption = Annotated[
+_CHOICE = "What is checked"
+_AGAIN = "What runs again"
+_OUTPUT = "What is shown and written"
+_RUN = "How it runs"
+
+
+def _option(*names: str, panel: str, shown: str | None = None, least: float | None = None, text: str) -> Any:
+    """An option of a group of the help; `shown`: its value in the help, in place of the type's name."""
+    return typer.Option(*names, rich_help_panel=panel, metavar=shown, min=least, help=text)
+
+
+OnlyOption = Annotated[
     list[str] | None,
-    typer.Option("--device", help="Any of PyTorch's: cpu, cuda:1, mps, xpu; by default cpu, and cuda if it is there."),
-]
-SeedOption = Annotated[
-    int,
-    typer.Option(
-        "--seed",
-        min=0,
-        help="Of the random inputs, cotangents and tangents; drawn where somebody else's solutions are judged.",
-    ),
-]
-JsonOption = Annotated[Path | None, typer.Option("--json", help="Also write the report to this file, as data.")]
-HtmlOption = Annotated[Path | None, typer.Option("--html", help="Also write it to this file, as a page to look at.")]
-FailuresOption = Annotated[
-    Path, typer.Option("--failures", help="The folder for reproducers of failures, which is made if there are any.")
-]
-JobsOption = Annotated[
-    int, typer.Option("-j", "--jobs", help="At most so many processes, each judging one candidate at a time.")
-]
-IsolateOption = Annotated[
-    bool,
-    typer.Option(
-        help="Judge in another process, so that a candidate that crashes or hangs costs its own row; --no-isolate for "
-        "a debugger.",
-    ),
-]
-TrialOption = Annotated[
-    float,
-    typer.Option(
-        "--trial-timeout",
-        min=0,
-        help="Seconds for one sample; what takes longer hangs. To load a case may take 600 in any case.",
-    ),
-]
-SuspectOption = Annotated[
-    bool,
-    typer.Option("--allow-suspect", help="SUSPECT, an error in 16 bits that does not look like rounding, may pass."),
-]
-BudgetOption = Annotated[
-    float | None,
-    typer.Option(
-        "--budget",
-        min=0,
-        help="Seconds; what is not judged by then counts as not judged. With --no-isolate a call that keeps the "
-        "interpreter's lock, as a regular expression does, cannot be ended: it holds after it.",
-    ),
+    _option("--only", panel=_CHOICE, shown="CHECK,...", text="Run only these checks: --only vjp,jvp_of_vjp."),
 ]
 MatchOption = Annotated[
-    str | None, typer.Option("-k", help='Only checks with these parts in their names: -k "vjp and not partial".')
+    str | None,
+    _option("-k", panel=_CHOICE, shown="EXPR", text='Run checks with matching names: -k "vjp and not partial".'),
 ]
-FirstOption = Annotated[bool, typer.Option("-x", "--exitfirst", help="Stop at the first row that does not pass.")]
-QuietOption = Annotated[bool, typer.Option("-q", "--quiet", help="Show failures and the verdict only.")]
-VerboseOption = Annotated[
-    bool,
-    typer.Option(
-        "-v",
-        "--verbose",
-        help="Show each row with its numbers, its time and its whole reason, and every failure in full.",
+QuickOption = Annotated[
+    bool, _option("--quick", panel=_CHOICE, text="A few samples, float64 and bfloat16, no costly checks.")
+]
+DtypeOption = Annotated[
+    list[str] | None, _option("--dtype", panel=_CHOICE, shown="DTYPE", text="Check this dtype only; repeat for more.")
+]
+DeviceOption = Annotated[
+    list[str] | None,
+    _option(
+        "--device", panel=_CHOICE, shown="DEVICE", text="cpu, cuda:1, mps, ...; default: cpu, and cuda if present."
     ),
+]
+SeedOption = Annotated[
+    int, _option("--seed", panel=_CHOICE, shown="N", least=0, text="Seed of inputs, cotangents and tangents.")
+]
+SuspectOption = Annotated[
+    bool, _option("--allow-suspect", panel=_CHOICE, text="Let SUSPECT pass: 16-bit errors unlike rounding.")
+]
+FirstOption = Annotated[
+    bool, _option("-x", "--exitfirst", panel=_AGAIN, text="Stop at the first row that does not pass.")
 ]
 LastFailedOption = Annotated[
-    bool,
-    typer.Option(
-        "--last-failed", "--lf", help="Only what failed in the last run of the same case; if nothing did, all of it."
-    ),
+    bool, _option("--last-failed", "--lf", panel=_AGAIN, text="Run only the last failures; all if there are none.")
 ]
 FailedFirstOption = Annotated[
-    bool, typer.Option("--failed-first", "--ff", help="What failed in the last run first, then all else.")
+    bool, _option("--failed-first", "--ff", panel=_AGAIN, text="Run the last failures first, then all else.")
 ]
 WatchOption = Annotated[
     bool,
     typer.Option(
         "--watch/--no-watch",
-        help="Judge again when a file changes that is judged, or that it imports or names in its folder; the last "
-        "failures first.",
+        rich_help_panel=_AGAIN,
+        help="Run again whenever a file changes.",
+        show_default=False,
     ),
 ]
-MarkdownOption = Annotated[
-    Path | None, typer.Option("--markdown", help="Also write it to this file, as text for an issue.")
+QuietOption = Annotated[bool, _option("-q", "--quiet", panel=_OUTPUT, text="Show only failures and the verdict.")]
+VerboseOption = Annotated[
+    bool, _option("-v", "--verbose", panel=_OUTPUT, text="Show every row, reason and failure in full.")
 ]
-JunitOption = Annotated[Path | None, typer.Option("--junit", help="Also write it to this file, as JUnit XML for CI.")]
+JsonOption = Annotated[
+    Path | None, _option("--json", panel=_OUTPUT, shown="FILE", text="Write the report to this file, as data.")
+]
+HtmlOption = Annotated[
+    Path | None, _option("--html", panel=_OUTPUT, shown="FILE", text="The same, as a page to look at.")
+]
+MarkdownOption = Annotated[
+    Path | None, _option("--markdown", panel=_OUTPUT, shown="FILE", text="The same, as text for an issue.")
+]
+JunitOption = Annotated[
+    Path | None, _option("--junit", panel=_OUTPUT, shown="FILE", text="The same, as JUnit XML for CI.")
+]
+FailuresOption = Annotated[
+    Path, _option("--failures", panel=_OUTPUT, shown="FOLDER", text="Where failures are kept for replay.")
+]
+JobsOption = Annotated[
+    int, _option("-j", "--jobs", panel=_RUN, shown="N", text="Run up to N processes, one candidate each.")
+]
+IsolateOption = Annotated[
+    bool,
+    typer.Option(
+        "--isolate/--no-isolate",
+        rich_help_panel=_RUN,
+        help="A process of its own survives crashes and hangs; --no-isolate is for a debugger.",
+        show_default=False,
+    ),
+]
+TrialOption = Annotated[
+    float, _option("--trial-timeout", panel=_RUN, shown="SECONDS", least=0, text="The longest time for one sample.")
+]
+BudgetOption = Annotated[
+    float | None,
+    _option("--budget", panel=_RUN, shown="SECONDS", least=0, text="Stop then; unfinished checks are reported."),
+]
 
 
 def judging_options(

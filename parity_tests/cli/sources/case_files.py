@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -63,50 +63,37 @@ class CaseFile:
         return f"check {shlex.quote(str(self.path))}"
 
 
-_ConfigsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE.json",
-        help="With --reference, the configurations of an autotuner, each judged as a candidate: a JSON list of "
-        'keyword arguments of what is judged, [{"block": 16}, {"block": 32}].',
-    ),
-]
-_UntrustedOption = Annotated[
-    bool,
-    typer.Option(
-        "--untrusted",
-        help="With --reference: what is judged is somebody else's, and runs in a process that sees neither the "
-        "reference nor the oracle; by default the checks of `gradparity evaluate`, at a seed that is drawn.",
-    ),
-]
+_AGAINST = "A kernel against PyTorch code"
+
+
+def _option(name: str, shown: str | None, text: str) -> Any:
+    return typer.Option(name, metavar=shown, rich_help_panel=_AGAINST, help=text)
 
 
 def case_file(
     cases: Annotated[
         list[Path],
         typer.Argument(
-            metavar="CASE...",
-            help="Python files that define spec and candidate (or candidates); with --reference, FILE.py:NAME of what "
-            "is judged.",
+            metavar="CASE...", help="Python files with spec and candidate(s); with --reference, FILE.py:KERNEL."
         ),
     ],
     reference: Annotated[
-        str | None, typer.Option(help="FILE.py:NAME of the PyTorch code that it should compute, or torch:softmax.")
+        str | None, _option("--reference", "FILE.py:NAME", "The PyTorch code that it replaces, or torch:softmax.")
     ] = None,
     inputs: Annotated[
-        str | None, typer.Option(help='The inputs of the reference: "x: (n,d), w: (d) constant, t: (n) integer(0,d)".')
+        str | None, _option("--inputs", "TEXT", 'Its inputs: "x: (n,d), w: (d) constant, t: (n) integer(0,d)".')
     ] = None,
-    sizes: Annotated[
-        str | None, typer.Option(help='With --inputs, rules for the sizes of their axes: "d % 2 == 0, n >= 1".')
-    ] = None,
+    sizes: Annotated[str | None, _option("--sizes", "RULES", 'Rules for axis sizes: "d % 2 == 0, n >= 1".')] = None,
     params: Annotated[
-        str | None, typer.Option(help='With --inputs, keyword parameters of both: "dim=-1, groups=c", axis c\'s size.')
+        str | None, _option("--params", "TEXT", 'Keyword parameters: "dim=-1, groups=c", with c an axis.')
     ] = None,
-    configs: _ConfigsOption = None,
-    stub: Annotated[
-        list[str] | None, typer.Option(help="With --reference, a module that the files import, and is not installed.")
+    configs: Annotated[
+        str | None, _option("--configs", "FILE.json", 'Check each configuration: [{"block": 16}].')
     ] = None,
-    untrusted: _UntrustedOption = False,
+    stub: Annotated[list[str] | None, _option("--stub", "MODULE", "An imported module that is not installed.")] = None,
+    untrusted: Annotated[
+        bool, _option("--untrusted", None, "Somebody else's code: in a process that sees no reference.")
+    ] = False,
 ) -> Sequence[CaseFile | AgainstReference]:
     """Return the sources of these case files, or of a kernel beside its reference.
 
