@@ -115,8 +115,9 @@ class Session:
         try:
             if lost is None:
                 solutions = self._report.environment.get("solutions")
-                timing = (timing_line(self._report), *([f"{solutions}"] if solutions else []))
-                text = ("", *timing, "", details(self._report, self._options.verbose))
+                verbose = self._options.verbose
+                timing = (timing_line(self._report, brief=not verbose), *([f"{solutions}"] if solutions else []))
+                text = ("", *timing, "", details(self._report, verbose, brief=not verbose))
                 if self._options.quiet:
                     text = tuple(failures(self._report))
                 self._console.show(*text, sep="\n", soft_wrap=True, highlight=False)

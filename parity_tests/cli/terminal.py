@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 
+from rich.console import Group
 from rich.text import Text
 
-from parity_tests.harness.report.printable import PrintableConsole
+from parity_tests.harness.report.printable import LEAST, PrintableConsole
+
+_HANGING = 4  # columns by which a line goes on further to the right than it has begun
+_WHOLE = ("  replay  ", "  script  ")  # commands, to be copied
 
 
 class OutputLost(Exception):
@@ -19,15 +24,38 @@ class Output(PrintableConsole):
     """Standard output; or stderr, if standard output is for a report."""
 
     def show(self, *parts: object, **options: object) -> None:
-        """Print.
+        """Print; on a terminal a long line of text is broken at spaces only, and goes on with an indent.
 
         Raises:
             OutputLost: it cannot be written.
         """
         try:
+            if self.is_terminal:
+                parts = tuple(self._hung(part) for part in parts)
             self.print(*parts, **options)  # pyright: ignore[reportArgumentType]
         except OSError as error:
             raise OutputLost(f"standard output cannot be written: {error.strerror or error}") from error
+
+    def _hung(self, part: object) -> object:
+        if isinstance(part, Group):
+            return Group(*(self._hung(each) for each in part.renderables))  # pyright: ignore[reportArgumentType]
+        if not isinstance(part, Text):
+            return part
+        return Text("\n").join(self._hung_line(line) for line in part.split(allow_blank=True))
+
+    def _hung_line(self, line: Text) -> Text:
+        if len(line) <= self.width or line.plain.startswith(_WHOLE):
+            return line
+        indent = len(line.plain) - len(line.plain.lstrip()) + _HANGING
+        breaks, start, room = [], 0, self.width
+        for word in re.finditer(r"\S+", line.plain):
+            if word.end() - start > room and word.start() > start:
+                breaks.append(start := word.start())
+                room = max(self.width - indent, LEAST - _HANGING)
+        lines = line.divide(breaks)
+        for each in lines:
+            each.rstrip()
+        return Text("\n" + " " * indent).join(lines)
 
     def on_broken_pipe(self) -> None:
         """Rich would exit with code 1, which says that a candidate disagrees."""

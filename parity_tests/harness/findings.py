@@ -105,6 +105,9 @@ class Convention:
     evidence: int = 0
 
 
+AS_JAX = "; JAX's formula loses them, too"  # in the text of lost digits
+
+
 @dataclass(frozen=True)
 class LostDigits:
     """A result that is within the bound of the oracle's formula and has lost digits that the problem does not force."""

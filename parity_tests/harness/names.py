@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
+QUICK = "quick run: "  # how the line begins that says how little a quick run judges
 DEVICES = ("cpu", "cuda")  # where nobody names any; see `numbers.devices` for all that there are
 
 # Every check, in the order in which they run, with its `Check.maps`: a line registers `checks/<name>.py`.

@@ -63,7 +63,7 @@ _WORDS: tuple[tuple[Reason, str, tuple[str, ...]], ...] = (
     ),
     (
         Reason.NO_JVP,
-        "has no jvp staticmethod, nor has anything that is compiled: AOTAutograd makes none",
+        "defines no jvp staticmethod, and AOTAutograd generates none",
         (r"You must implement the jvp function for custom autograd\.Function",),
     ),
     (

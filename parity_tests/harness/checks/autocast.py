@@ -32,7 +32,7 @@ def _run(trial: Trial) -> Iterator[Finding]:
     if trial.oracle.is_complex:
         raise NotApplicable(CHECK.real_only)
     if not trial.exists_in(_FLOAT32):
-        raise NotApplicable(f"its inputs are of {_FLOAT32.name}, in which OpSpec.dtypes says that there is no operator")
+        raise NotApplicable(f"its inputs are of {_FLOAT32.name}, which OpSpec.dtypes leaves out")
     refusal: Refused | None = None
     asked = told = False
     for precision in _SHORT:

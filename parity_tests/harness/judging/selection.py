@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from parity_tests.harness.checks import CHECKS, Check
+from parity_tests.harness.names import QUICK, selected
 from parity_tests.harness.names import one_of as one_of
-from parity_tests.harness.names import selected
 from parity_tests.harness.numbers.formats import FORMATS, PRECISIONS, Precision
 from parity_tests.harness.specs.samples import Sample, few_samples, samples
 from parity_tests.harness.specs.spec import OpSpec
@@ -54,8 +54,8 @@ def select_samples(quick: bool) -> Callable[[OpSpec, int], Iterable[Sample]]:
 
 
 def left_out(checks: Sequence[Check], precisions: Sequence[Precision]) -> str:
-    """Return a line for a report's `skipped`: all that a quick run with these checks and formats has not judged."""
+    """Return a line for a report's `skipped`: how little a quick run with these checks and formats has judged."""
     named = list(checks) != select_checks(None, quick=True)  # what was asked for leaves nothing out by being quick
-    others = "" if named else ", ".join(c.name for c in CHECKS.values() if c not in checks)
+    others = "" if named else ", ".join(c.name for c in CHECKS.values() if c.costly and c not in checks)
     formats = " and ".join(precision.name for precision in precisions)
-    return f"all but {formats}, a few samples{f', not {others}' if others else ''}: this was a quick run"
+    return f"{QUICK}{formats} only, few samples{f'; not run: {others}' if others else ''}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from typing import Any
 
 from parity_tests.harness.report.results import ORACLE, Results, Row
@@ -47,10 +47,18 @@ def lines(report: Results) -> list[str]:
         for line in _lines(extent(report, rows)):
             found.setdefault((op, line), []).append(candidate)
     several = len({op for op, _ in found}) > 1
+    everybody = {candidate for candidates in found.values() for candidate in candidates}
     return [
-        f"{f'{op}, ' if several else ''}{', '.join(dict.fromkeys(candidates))}, {line}"
+        f"{f'{op}, ' if several else ''}{named(dict.fromkeys(candidates), everybody)}, {line}"
         for (op, line), candidates in found.items()
     ]
+
+
+def named(candidates: Collection[str], everybody: Set[str]) -> str:
+    """Return the names of candidates, or that they are all of `everybody`, if these are more than two."""
+    if len(candidates) > 2 and set(candidates) == everybody:
+        return f"all {len(candidates)} candidates"
+    return ", ".join(candidates)
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:

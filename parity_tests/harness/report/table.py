@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from rich import box
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -34,7 +35,8 @@ _WORST_FIRST = (
     Verdict.PROVED,
     Verdict.SKIPPED,
 )
-_CELL = 10  # "PASS 0.23" has 9
+_CELL = 9  # "PASS 0.23"
+_UNBOUNDED = 1000  # columns
 _WIDE = 5  # columns that fit a terminal of 80 columns with every word and line; more of them only without
 _MANY = 12  # columns of candidates; more of them are lines
 _NARROW = {Verdict.UNSUPPORTED: "UNSUPP.", Verdict.UNRESOLVED: "UNRES."}  # told in full below the table
@@ -48,7 +50,24 @@ SHORT = {
 }
 
 
-def table(report: Results) -> Table | Group:
+class _Columns:
+    """A table, in as many parts, one below the other, as it takes to show every verdict whole."""
+
+    def __init__(self, part: Callable[[slice], Table], count: int) -> None:
+        """`part`: makes a table of some of `count` columns."""
+        self._part, self._count = part, count
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        """Yield the parts."""
+        for size in range(self._count, 0, -1):
+            parts = [self._part(slice(start, start + size)) for start in range(0, self._count, size)]
+            room = options.update(max_width=_UNBOUNDED)
+            if size == 1 or all(Measurement.get(console, room, each).minimum <= options.max_width for each in parts):
+                yield from parts
+                return
+
+
+def table(report: Results) -> _Columns | Table | Group:
     """Checks x candidates, for each operator. A number is the largest error over all dtypes, in units of its bound.
 
     Of more than 12 candidates each has a line, with the checks that it does not pass. Those that were not built
@@ -62,32 +81,41 @@ def table(report: Results) -> Table | Group:
     return _table("".join(of_operators), report.rows, report.not_built)
 
 
-def _table(op: str, rows: Sequence[Row], not_built: Sequence[NotBuilt]) -> Table:
+def _table(op: str, rows: Sequence[Row], not_built: Sequence[NotBuilt]) -> _Columns | Table:
     columns = list(dict.fromkeys((row.candidate, row.device) for row in rows))
     devices = {device for _, device in columns}
     title = Text(in_a_line(op))
     names = [candidate if len(devices) == 1 else f"{candidate} {device}" for candidate, device in columns]
+    of_columns = [[r for r in rows if (r.candidate, r.device) == column] for column in columns]
     if len(columns) > _MANY:
-        of_columns = [[r for r in rows if (r.candidate, r.device) == column] for column in columns]
         return _long_table(title, dict(zip(names, of_columns, strict=True)), not_built)
-    narrow = len(columns) + len(not_built) > _WIDE
+    checks = list(dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE)))
+    headed: list[tuple[str, Sequence[Row] | None]] = [*zip(names, of_columns, strict=True)]
+    headed += [(candidate.name, None) for candidate in not_built]
+    return _Columns(lambda some: _grid(title, checks, headed[some]), len(headed))
+
+
+def _grid(title: Text, checks: Sequence[str], columns: Sequence[tuple[str, Sequence[Row] | None]]) -> Table:
+    """The verdicts of these columns, each with a heading and its rows; None of a candidate that is not built."""
+    narrow = len(columns) > _WIDE
     layout = {"box": box.SIMPLE_HEAD, "padding": (0, 0)} if narrow else {}
     grid = Table(title=title, title_justify="left", **layout)
     grid.add_column("check", no_wrap=True)
-    for name in [*names, *(candidate.name for candidate in not_built)]:
+    for name, _ in columns:
         # A name of several words takes several lines, so that the table fits a terminal of 80 columns.
         name = in_a_line(name)
         lines = name if len(name) <= _CELL else name.replace("_", "_\n")
-        grid.add_column(Text(lines), overflow="fold", min_width=min(_CELL, max(map(len, lines.split("\n")))))
-    for check in dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE)):
-        cells = ([r for r in rows if r.check == check and (r.candidate, r.device) == column] for column in columns)
-        grid.add_row(
-            check, *(_cell(cell, narrow) for cell in cells), *(Text("not built", style="dim") for _ in not_built)
+        grid.add_column(Text(lines), overflow="fold", min_width=_CELL)
+    for check in checks:
+        cells = (
+            Text("not built", style="dim") if rows is None else _cell([r for r in rows if r.check == check], narrow)
+            for _, rows in columns
         )
+        grid.add_row(check, *cells)
     return grid
 
 
-def _cell(rows: list[Row], narrow: bool) -> Text:
+def _cell(rows: Sequence[Row], narrow: bool) -> Text:
     if not rows:
         return Text("")
     text = Text()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from rich.console import Group
 from rich.text import Text
 
 from parity_tests.harness.candidates.not_built import NotBuilt
-from parity_tests.harness.findings import Verdict
+from parity_tests.harness.findings import AS_JAX, Verdict
 from parity_tests.harness.maps import rests_on
-from parity_tests.harness.names import MAPS
+from parity_tests.harness.names import MAPS, QUICK
 from parity_tests.harness.numbers.formats import FORMATS
 from parity_tests.harness.report import extent, first_order
 from parity_tests.harness.report.consequences import follows
@@ -23,33 +23,41 @@ from parity_tests.harness.report.printable import PrintableConsole
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row, WrongResult
 from parity_tests.harness.report.table import SHORT, STYLE, table
 
+_NAMED = 3  # checks that apply to some candidate only, in a brief report
 
-def timing_line(report: Results) -> Text:
-    """A line that says how long the run took, and what took most of it."""
+
+def timing_line(report: Results, brief: bool = False) -> Text:
+    """A line that says how long the run took, and what took most of it; `brief`: the costliest check alone."""
     seconds: dict[str, float] = defaultdict(float)
     for row in report.rows:
         seconds["the oracle's certificates" if row.candidate == ORACLE else row.check] += row.seconds
-    costliest = sorted(seconds, key=lambda check: -seconds[check])
-    phases = {name: report.seconds[name] for name in ("starting", "loading") if name in report.seconds}
+    costliest = sorted(seconds, key=lambda check: -seconds[check])[: 1 if brief else 5]
     judging = sum(seconds.values())
-    parts = {**phases, **{name: seconds[name] for name in costliest[:5]}}
-    if len(costliest) > 5:
-        parts["other checks"] = sum(seconds[name] for name in costliest[5:])
+    parts = {name: report.seconds[name] for name in ("starting", "loading") if name in report.seconds}
     total = report.seconds.get("total", judging)
-    rest = total - judging - sum(phases.values())
-    if rest >= 0.05:  # with several processes there may be none
+    rest = total - judging - sum(parts.values())
+    parts |= {name: seconds[name] for name in costliest}
+    others = judging - sum(seconds[name] for name in costliest)
+    if brief:
+        parts["all else"] = others + max(rest, 0)
+    elif len(seconds) > len(costliest):
+        parts["other checks"] = others
+    if not brief and rest >= 0.05:  # with several processes there may be none
         parts["samples, their bounds, and explaining failures"] = rest
     most = ", ".join(f"{name} {amount:.1f} s" for name, amount in parts.items())
     return Text(f"{total:.1f} s" + (f": {most}" if most else ""), style="dim")
 
 
-def details(report: Results, verbose: bool = False) -> Group:
-    """Everything under the table: failures, what else did not pass and why, limits, what was skipped, the verdict.
+def details(report: Results, verbose: bool = False, brief: bool = False) -> Group:
+    """Everything under the table: limits, what was skipped and why, the failures, and last of all the verdict.
 
-    `verbose`: every failure in full, in every format, those that may follow from others included.
+    `verbose`: every failure in full, in every format, those that may follow from others included. `brief`: see
+    `explanations`.
     """
-    told = map(failure_text, report.failures) if verbose else _failure_texts(report.failures)
-    return Group(*first_order.lines(report), *told, *explanations(report), verdict_line(report))
+    told = [*(map(failure_text, report.failures) if verbose else _failure_texts(report.failures))]
+    reasons = explanations(report, brief)
+    space = [Text("")] if told and reasons else []
+    return Group(*reasons, *space, *first_order.lines(report), *told, verdict_line(report))
 
 
 def failures(report: Results) -> list[Text]:
@@ -58,38 +66,73 @@ def failures(report: Results) -> list[Text]:
     return [*first_order.lines(report), *_failure_texts(report.failures), *broken, verdict_line(report)]
 
 
-def explanations(report: Results) -> list[Text]:
-    """A line for everything that has a reason: what did not pass, what is not built, what was skipped."""
-    parts: list[Text] = []
-    reasons: dict[tuple, dict[str, list[str]]] = {}
-    of_oracle = {row.reason: row.check for row in reversed(report.rows) if row.candidate == ORACLE and row.reason}
-    for row in report.rows:
-        if row.reason:
-            reason = row.reason if row.candidate == ORACLE else _shortened(row.reason, of_oracle)
-            key = (row.candidate, row.verdict, reason, _means(row))
-            reasons.setdefault(key, {}).setdefault(row.check, []).append(SHORT[row.dtype])
-    for (candidate, verdict, reason, means), checks in reasons.items():
-        text = Text(f"{candidate}, {_which(checks, verdict)}: ")
-        text.append(verdict.value, style=STYLE[verdict])
-        text.append(f"{means}: {reason}")
-        parts.append(text)
-    # Of a candidate: of each result, the first that is found at a kink, and the first outside of a domain.
-    conventions: dict[str, dict[tuple[str, bool], str]] = {}
-    for row in report.rows:
-        for line in row.conventions:
-            key = (line.split(" ")[0], "outside of the domain" in line)
-            conventions.setdefault(row.candidate, {}).setdefault(key, f"{row.check}: {line}")
-    for candidate, found in conventions.items():
-        parts.extend(Text(f"{candidate}, a convention in {line}", style="dim") for line in found.values())
-    parts.extend(_proofs(report.rows))
-    parts.extend(_lost_digits(report.rows))
-    parts.extend(_arithmetics(report.rows))
+def explanations(report: Results, brief: bool = False) -> list[Text]:
+    """A line for everything that has a reason: what did not pass, what is not built, what was skipped.
+
+    One line is for all candidates of which it is true. `brief`: without the reasons of checks that do not apply, the
+    digits that JAX's formula loses as well, and the arithmetic of candidates that pass.
+    """
+    rows = report.rows
+    of_candidates = [*_reasons(rows, brief), *_conventions(rows), *_proofs(rows)]
+    of_candidates += [*_lost_digits(rows, brief), *_arithmetics(_failing(rows) if brief else rows)]
+    parts = _merged(of_candidates, {row.candidate for row in rows} - {ORACLE})
     parts.extend(text for text, _ in _not_built(report))
     parts.extend(Text(line, style="dim") for line in extent.lines(report))
     raised = [w.pattern for failure in report.failures for w in failure.wrong if w.pattern.startswith("raises ")]
-    lines = (line for line in report.skipped if not _is_repeated(line, raised))
-    parts.extend(Text(f"skipped: {line}", style="dim") for line in lines)
+    for line in report.skipped:
+        if not _is_repeated(line, raised):
+            parts.append(Text(line if line.startswith(QUICK) else f"skipped: {line}", style="dim"))
+    if brief and (skipped := [*dict.fromkeys(row.check for row in rows if _does_not_apply(row))]):
+        more = f" and {len(skipped) - _NAMED} others" if len(skipped) > _NAMED else ""
+        parts.append(Text(f"not applicable (-v says why): {', '.join(skipped[:_NAMED])}{more}", style="dim"))
     return parts
+
+
+def _merged(lines: Sequence[tuple[str, Text]], everybody: Set[str]) -> list[Text]:
+    """The texts after the names of the candidates of which each is true."""
+    of: dict[str, tuple[Text, dict[str, None]]] = {}
+    for candidate, text in lines:
+        of.setdefault(text.markup, (text, {}))[1][candidate] = None
+    parts = []
+    for text, names in of.values():
+        parts.append(Text(extent.named(names, everybody), style=text.style) + text)
+    return parts
+
+
+def _does_not_apply(row: Row) -> bool:
+    return row.verdict is Verdict.SKIPPED and row.candidate != ORACLE
+
+
+def _failing(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the candidates of which one does not pass."""
+    failing = {row.candidate for row in rows if not row.passed}
+    return [row for row in rows if row.candidate in failing]
+
+
+def _reasons(rows: Sequence[Row], brief: bool) -> Iterator[tuple[str, Text]]:
+    reasons: dict[tuple, dict[str, list[str]]] = {}
+    of_oracle = {row.reason: row.check for row in reversed(rows) if row.candidate == ORACLE and row.reason}
+    for row in rows:
+        if row.reason and not (brief and _does_not_apply(row)):
+            reason = row.reason if row.candidate == ORACLE else _shortened(row.reason, of_oracle)
+            key = (row.candidate, row.verdict, reason.removeprefix(f"{row.candidate}, "), _means(row))
+            reasons.setdefault(key, {}).setdefault(row.check, []).append(SHORT[row.dtype])
+    for (candidate, verdict, reason, means), checks in reasons.items():
+        text = Text(f", {_which(checks, verdict)}: ")
+        text.append(verdict.value, style=STYLE[verdict])
+        text.append(f"{means}: {reason}")
+        yield candidate, text
+
+
+def _conventions(rows: Sequence[Row]) -> Iterator[tuple[str, Text]]:
+    """Of a candidate: of each result, the first that is found at a kink, and the first outside of a domain."""
+    conventions: dict[tuple[str, str, bool], str] = {}
+    for row in rows:
+        for line in row.conventions:
+            key = (row.candidate, line.split(" ")[0], "outside of the domain" in line)
+            conventions.setdefault(key, f"{row.check}: {line}")
+    for (candidate, _, _), line in conventions.items():
+        yield candidate, Text(f", a convention in {line}", style="dim")
 
 
 def _not_built(report: Results) -> Iterator[tuple[Text, bool]]:
@@ -99,27 +142,33 @@ def _not_built(report: Results) -> Iterator[tuple[Text, bool]]:
         yield Text(f"{candidate.name}, not built: {candidate.reason}", style=style), candidate.expected
 
 
-def _proofs(rows: Sequence[Row]) -> Iterator[Text]:
+def _proofs(rows: Sequence[Row]) -> Iterator[tuple[str, Text]]:
     """A line for each map of a candidate whose program was compared with the oracle's; once for all dtypes."""
-    lines = [f"{row.candidate}: {line}" for row in rows for line in row.proofs if line != row.reason]
-    yield from (Text(line, style="dim") for line in dict.fromkeys(lines))
+    for row in rows:
+        yield from ((row.candidate, Text(f": {line}", style="dim")) for line in row.proofs if line != row.reason)
 
 
-def _lost_digits(rows: Sequence[Row]) -> Iterator[Text]:
+def _lost_digits(rows: Sequence[Row], brief: bool) -> Iterator[tuple[str, Text]]:
     """A line for each result of a candidate that has lost digits, on the first format in which it does."""
     lines: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    as_jax: dict[str, None] = {}
     for row in rows:
         for line in row.lost_digits:
             lines.setdefault((row.op, row.candidate, line.split(" ")[0]), []).append((SHORT[row.dtype], line))
     for (_, candidate, _), ((dtype, line), *others) in lines.items():
+        if brief and AS_JAX in line:
+            as_jax[candidate] = None
+            continue
         also = " ".join(dict.fromkeys(other for other, _ in others if other != dtype))
-        text = Text(f"{candidate}, {dtype}: ")
+        text = Text(f", {dtype}: ")
         text.append("LOSES DIGITS", style="yellow")
         text.append(f": {line}" + (f"; also in {also}" if also else ""))
-        yield text
+        yield candidate, text
+    for candidate in as_jax:
+        yield candidate, Text(": digits are lost where JAX loses them, too (-v shows where)", style="dim")
 
 
-def _arithmetics(rows: Sequence[Row]) -> Iterator[Text]:
+def _arithmetics(rows: Sequence[Row]) -> Iterator[tuple[str, Text]]:
     """A line for each candidate and 16-bit format, with the arithmetic that explains each result."""
     for row in rows:
         labels: dict[str, list[str]] = {}
@@ -127,7 +176,7 @@ def _arithmetics(rows: Sequence[Row]) -> Iterator[Text]:
             labels.setdefault(arithmetic, []).append(label)
         if labels:
             described = "; ".join(f"{', '.join(names)}: {arithmetic}" for arithmetic, names in labels.items())
-            yield Text(f"{row.candidate}, {SHORT[row.dtype]}, its arithmetic: {described}", style="dim")
+            yield row.candidate, Text(f", {SHORT[row.dtype]}, its arithmetic: {described}", style="dim")
 
 
 def _is_repeated(line: str, raised: Sequence[str]) -> bool:
@@ -148,12 +197,12 @@ def _shortened(reason: str, of_oracle: Mapping[str, str]) -> str:
 
 
 def _means(row: Row) -> str:
-    """How a refusal was expected: as the caller lists, as the author's code declares, or as anybody is refused."""
+    """How a refusal was expected: as the caller lists, as it is of such code, or as anybody is refused."""
     if not row.listed:
         return ""
     if row.limit_of:
         return f", a limit of {row.limit_of}"
-    return ", as declared" if row.declared else ", as listed"
+    return ", a known limit" if row.declared else ", as listed"
 
 
 def _which(checks: Mapping[str, Sequence[str]], verdict: Verdict) -> str:
@@ -235,7 +284,7 @@ def summary(consequences: Sequence[Sequence[Failure]]) -> dict[tuple[str, str, s
         dtypes = " ".join(SHORT[f.dtype] for f in group)
         checks.setdefault((group[0].op, group[0].candidate, group[0].device), []).append(f"{group[0].check} ({dtypes})")
     return {
-        (op, candidate, device): f"{op}: {candidate} fails, as a consequence or on its own: {', '.join(names)}"
+        (op, candidate, device): f"{op}: {candidate} also fails, probably by the same mistake: {', '.join(names)}"
         for (op, candidate, device), names in checks.items()
     }
 
@@ -262,9 +311,8 @@ def verdict_line(report: Results) -> Text:
         return Text(f"Could not judge: {report.error}", style="bold red")
     if report.passed:
         text = f"All agree: {len(judged) - len(refusals) - skipped} rows, {compared:,} comparisons"
-        text += f", {listed} listed limits" if listed else ""
-        text += f", {declared} declared limits" if declared else ""
-        text += "".join(f", {count} limits of {whose}" for whose, count in others.items())
+        text += _limits(listed, "listed limit") + _limits(declared, "known limit")
+        text += "".join(_limits(count, "limit", f" of {whose}") for whose, count in others.items())
         suspect = sum(row.verdict is Verdict.SUSPECT for row in judged)
         text += f"; {suspect} suspect, which is allowed" if suspect else ""
         only = values_only(judged)
@@ -281,6 +329,10 @@ def verdict_line(report: Results) -> Text:
     if first_order.only_higher_order_fails(report):
         text = f"First order agrees, second order does not: {text}"
     return Text(text, style="bold red")
+
+
+def _limits(count: int, kind: str, whose: str = "") -> str:
+    return f", {count} {kind}{'s' if count != 1 else ''}{whose}" if count else ""
 
 
 def _why_nothing_failed(report: Results, judged: Sequence[Row]) -> str:

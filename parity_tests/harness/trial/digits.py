@@ -22,8 +22,9 @@ from jax.extend import core
 
 from parity_tests.harness.extended.evaluation import missing, work
 from parity_tests.harness.extended.problem import Problem
-from parity_tests.harness.findings import Comparison, LostDigits
+from parity_tests.harness.findings import AS_JAX, Comparison, LostDigits
 from parity_tests.harness.language.values import evaluate, evaluate_rounded
+from parity_tests.harness.numbers.digits import apart
 from parity_tests.harness.numbers.fingerprint import fingerprint
 from parity_tests.harness.numbers.formats import FLOAT64, Precision
 from parity_tests.harness.oracle.oracle import Arrays
@@ -65,14 +66,14 @@ class Loss:
         f, place = self.comparison, self.place
         amount = f"all {self.of} bits" if self.lost >= self.of else f"{self.lost} of {self.of} bits"
         at = _inputs_at(trial, f, place) or (f"{place}" if place else "")
+        got, right = apart(f.candidate[place], f.oracle[place], sign="")
         text = (
-            f"loses {amount}{f' at {at}' if at else ''}: {f.candidate[place]:.6g} where {f.oracle[place]:.6g} is "
-            f"right; the problem forces {self.forced}"
+            f"loses {amount}{f' at {at}' if at else ''}: {got} where {right} is right; the problem forces {self.forced}"
         )
         by_formula = _by_formula(trial, f)
         if by_formula is not None:
             lost = _bits(by_formula[place] - f.oracle[place], f.oracle[place], trial.precision)
-            text += f"; JAX's formula loses {'them, too' if lost >= self.lost - 1 else lost}"
+            text += AS_JAX if lost >= self.lost - 1 else f"; JAX's formula loses {lost}"
         return LostDigits(f.label, text, f.circumstance)
 
 

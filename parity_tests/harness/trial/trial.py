@@ -55,7 +55,7 @@ class Trial:
     def absent_in(self, precision: Precision) -> str | None:
         """Return why the operator does not exist in a format on this device; None if it does."""
         if not self.oracle.spec.exists_in(precision.name):
-            return f"OpSpec.dtypes says that there is no operator in {precision.name}"
+            return f"OpSpec.dtypes leaves {precision.name} out"
         return devices.lacks(self.device, precision.name)
 
     def widened(self) -> Trial:

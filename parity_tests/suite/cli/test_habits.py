@@ -102,7 +102,7 @@ def test_v_shows_each_row_with_its_numbers_and_every_failure(case):
     told = ("square: Square disagrees with the oracle   [", "square: Square is silently wrong in second order   [")
     assert [short.count(text) for text in told] == [1, 0]  # what follows from another failure is only named without -v
     assert [whole.count(text) for text in told] == [2, 2]
-    assert "as a consequence or on its own: vjp_of_vjp (f64 f32)" in short
+    assert "probably by the same mistake: vjp_of_vjp (f64 f32)" in short
 
 
 def test_q_and_v_cancel_each_other(case):

@@ -104,7 +104,7 @@ def test_no_limit_is_said_to_be_listed_where_none_is(tmp_path):
     )
     ran = check(tmp_path, SINE + text, only="forward,vjp,jvp")
     assert ran.code == 0
-    assert ran.printed.splitlines()[-1].endswith("comparisons, 1 declared limits")
+    assert ran.printed.splitlines()[-1].endswith("comparisons, 1 known limit")
 
 
 # What a candidate changes for the whole process; the next one is right, and depends on it.

@@ -79,9 +79,9 @@ def test_a_report_that_is_being_written_says_that_it_was_interrupted(
     monkeypatch.setattr("parity_tests.cli.app._interruption", lambda context: interruption)
     shown = session.timing_line
 
-    def costs(report: object) -> object:
+    def costs(report: object, **how: object) -> object:
         signal.raise_signal(signal.SIGINT)
-        return shown(report)
+        return shown(report, **how)
 
     monkeypatch.setattr(session, "timing_line", costs)
     report = tmp_path / "report.json"

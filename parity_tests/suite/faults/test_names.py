@@ -11,11 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
 from parity_tests.cli.app import app
+from parity_tests.cli.terminal import Output
 from parity_tests.harness.report.printable import PrintableConsole, in_a_line, printable
 from parity_tests.harness.report.report import Report
 from parity_tests.suite.faults._program import here
@@ -168,6 +170,25 @@ def test_a_terminal_has_a_least_width(monkeypatch: pytest.MonkeyPatch, columns: 
         assert console.width == width
 
 
+def test_a_long_line_on_a_terminal_is_broken_at_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on with an indent; numbers, and commands to be copied, stay whole. A log has it in one line."""
+    monkeypatch.setenv("TERM", "xterm")
+    line = Text("  smallest  x_bar (0, 0): candidate -754.5171234567, oracle -0.295001")
+    command = Text("  replay  gradparity replay gradparity-failures/some_operator-vjp.npz")
+    written = {}
+    for terminal in (True, False):
+        file = io.StringIO()
+        console = Output(file=file, force_terminal=terminal, color_system=None, width=40)
+        console.show(Group(line, command), soft_wrap=True, highlight=False)
+        written[terminal] = file.getvalue()
+    assert written[False] == f"{line}\n{command}\n"
+    lines = written[True].splitlines()
+    assert max(map(len, lines[:-1])) <= 40
+    assert [each[: len(each) - len(each.lstrip())] for each in lines[1:-1]] == [" " * 6] * (len(lines) - 2)
+    assert " ".join(written[True].split()) == " ".join(written[False].split())
+    assert lines[-1] == str(command)
+
+
 @pytest.mark.slow
 def test_a_run_in_an_ascii_locale(tmp_path):
     name = "größe"
@@ -228,7 +249,7 @@ def test_the_help_of_op_names_operators_that_exist():
 def test_a_quick_run_of_some_checks_does_not_list_the_others(tmp_path):
     ran = check(tmp_path, "spec = OpSpec('op', jnp.sin, '(n)->(n)')\ncandidate = torch.sin\n", "--quick")
     assert ran.code == 0
-    assert "skipped: all but float64, a few samples: this was a quick run\n" in ran.printed
+    assert "quick run: float64 only, few samples\n" in ran.printed
 
 
 INPUTS = ["file", "facts", "arr_0", "allow_pickle", "self", "args", "data", "torch", "output", "output_bar", "x_bar"]

@@ -110,7 +110,7 @@ def test_consequences_are_folded():
     report = crosscheck(wrong, SQUARE, checks=["vjp", "linearity"], dtypes=["float64"], name="mine")
     html = as_html(report)
     folded = html[html.index("<details>") : html.index("</details>")]
-    assert "consequence or on its own: linearity (f64)" in folded
+    assert "by the same mistake: linearity (f64)" in folded
     assert "mine: linearity, float64" in folded
     assert "mine: vjp, float64" not in folded
     addresses = Page(html).addresses

@@ -15,11 +15,12 @@ from parity_tests import OpSpec, ParityError, Report, Verdict, crosscheck
 from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.candidates.torch_candidate import Candidate
 from parity_tests.harness.crosscheck import select_checks, select_precisions
+from parity_tests.harness.findings import AS_JAX
 from parity_tests.harness.judging.judge import Plan, judge
 from parity_tests.harness.numbers.digits import apart
 from parity_tests.harness.report.results import ORACLE, AllRows, Event, Failure, Note, Row, Smallest, WrongResult
 from parity_tests.harness.report.table import SHORT
-from parity_tests.harness.report.text import as_text, grouped_failures
+from parity_tests.harness.report.text import as_text, explanations, grouped_failures
 from parity_tests.suite.harness._ops import SQUARE, unary_function
 
 WRONG = unary_function(lambda x: x * x, lambda x, g: x * g)
@@ -253,7 +254,7 @@ def test_the_text_of_a_failure(failed):
 def test_what_follows_from_a_failure_is_told_in_a_line(failed):
     text = str(failed)
     assert text.count("disagrees with") == 1
-    assert "square: mine fails, as a consequence or on its own: vjp_of_vjp (f64 f32)" in text
+    assert "square: mine also fails, probably by the same mistake: vjp_of_vjp (f64 f32)" in text
     assert text.rstrip().splitlines()[-2].startswith("4 of 8 rows do not pass, ")
 
 
@@ -376,10 +377,10 @@ def test_each_operator_has_a_table_of_its_own():
     [
         pytest.param(report_of(), "Nothing was judged", id="nothing"),
         pytest.param(report_of(row(), error="interrupted"), "Could not judge: interrupted", id="ended early"),
-        pytest.param(report_of(row(), LISTED), "All agree: 1 rows, 6 comparisons, 1 listed limits", id="limits"),
+        pytest.param(report_of(row(), LISTED), "All agree: 1 rows, 6 comparisons, 1 listed limit", id="limits"),
         pytest.param(
             report_of(row(), dataclasses.replace(LISTED, declared=True)),
-            "All agree: 1 rows, 6 comparisons, 1 declared limits",
+            "All agree: 1 rows, 6 comparisons, 1 known limit",
             id="what the author declares",
         ),
         pytest.param(report_of(row(Verdict.ERROR)), "1 of 1 rows do not pass, 3 comparisons", id="error"),
@@ -398,7 +399,7 @@ def test_reasons_and_what_was_skipped_are_told():
     text = str(report_of(row(), LISTED, row(Verdict.UNRESOLVED, reason="no rule"), skipped=["device cuda: none"]))
     assert "mine, vjp, f32: UNSUPPORTED, as listed: a limit\n" in text
     declared = dataclasses.replace(LISTED, declared=True)
-    assert "mine, vjp, f32: UNSUPPORTED, as declared: a limit\n" in str(report_of(row(), declared))
+    assert "mine, vjp, f32: UNSUPPORTED, a known limit: a limit\n" in str(report_of(row(), declared))
     assert "mine, vjp, f32: UNRESOLVED: no rule\n" in text
     assert "skipped: device cuda: none\n" in text
 
@@ -497,4 +498,33 @@ def test_a_table_of_many_candidates_fits_80_columns():
     lines = [line for line in as_text(report_of(*rows), width=80).splitlines() if ":" not in line]
     assert max(map(len, lines)) <= 80
     words = " ".join(lines).split()
-    assert {"SKIPPED", "UNSUPP.", "composite", "function", "implicit"} <= {*words}
+    assert {"SKIPPED", "UNSUPPORTED", "composite", "function", "implicit"} <= {*words}
+    assert words.count("PASS") == words.count("0.50") == 5
+    assert words.count("check") == 2  # a part below the other
+    assert as_text(report_of(*rows), width=120).count("check") == 1
+
+
+def test_a_line_is_for_all_candidates_of_which_it_is_true():
+    lost = {"lost_digits": ("x_bar loses 3 of 24 bits; the problem forces 0" + AS_JAX,), "arithmetic": {"y": "exact"}}
+    names = ("a", "b", "c")
+    rows = [
+        made for name in names for made in (row(candidate=name, **lost), dataclasses.replace(SKIPPED, candidate=name))
+    ]
+    whole = [text.plain for text in explanations(report_of(*rows))]
+    assert [line.partition(",")[0] for line in whole] == ["all 3 candidates"] * 3
+    brief = [text.plain for text in explanations(report_of(*rows), brief=True)]
+    assert brief == [
+        "all 3 candidates: digits are lost where JAX loses them, too (-v shows where)",
+        "not applicable (-v says why): vjp",
+    ]
+    two = [text.plain for text in explanations(report_of(*rows[:4], row(candidate="c")))]
+    assert [line.partition(", vjp")[0].partition(", f32")[0] for line in two] == ["a, b"] * 3
+
+
+def test_the_failure_is_below_all_reasons_and_the_verdict_is_below_it(failed):
+    lines = as_text(Report(failed.environment, [*failed.rows, LISTED], skipped=["an axis"])).splitlines()
+    reason, skipped, failure, verdict = (
+        min(i for i, line in enumerate(lines) if text in line)
+        for text in (", as listed: ", "skipped: an axis", "mine disagrees", "do not pass")
+    )
+    assert reason < skipped < failure < verdict == len(lines) - 2
