@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,7 +33,6 @@ LDFLAGS = ("-Wl,-z,now",) if sys.platform == "linux" else ()
 _PROGRAM = "#include <cstddef>\nint main() { return sizeof(std::size_t) == 0; }\n"
 _KERNELS = "kernels_of_csrc.cpp"  # the file that includes those of csrc/
 _PROCESS = "process"  # the file with the number of the process that compiles
-_EVERY = 10.0  # seconds between two lines about a build that takes its time, off a terminal
 
 _loaded: dict[str, Path] = {}  # namespace -> folder; the dispatcher takes each namespace once a process
 
@@ -47,7 +45,7 @@ class BuildError(RuntimeError):
     """The operators did not compile, or did not load; the message names the file, the line and the entry."""
 
 
-def load(folder: Path = HERE) -> None:
+def load(folder: str | os.PathLike[str] = HERE) -> None:
     """Make the operators of a folder callable as `torch.ops.<namespace>.<name>`; compiled first where that is due.
 
     Args:
@@ -59,7 +57,7 @@ def load(folder: Path = HERE) -> None:
         DeclarationError: one of the yaml files is wrong.
         BuildError: the C++ is wrong.
     """
-    folder = folder.resolve()
+    folder = Path(folder).resolve()
     namespace = _namespace(folder)
     if namespace in _loaded:
         if _loaded[namespace] != folder:
@@ -206,13 +204,13 @@ def _compile(folder: Path, namespace: str, library: Path) -> None:
         lock.release()
 
 
-def _acquire(lock: FileLock, library: Path, namespace: str, every: float = _EVERY) -> None:
-    """Hold the lock; if that takes a while, say who has it, and how far they are, again after so many seconds."""
+def _acquire(lock: FileLock, library: Path, namespace: str) -> None:
+    """Hold the lock; if that takes a while, say who has it."""
     try:
         lock.acquire(timeout=1)
     except Timeout:
         line = f"waiting for {_holder(library)}, which compiles the native operators of {namespace}"
-        with _progress(line, library, every):
+        with _progress(line, library):
             lock.acquire()
 
 
@@ -250,27 +248,15 @@ class _Moving:
 
 
 @contextlib.contextmanager
-def _progress(line: str, library: Path, every: float = _EVERY) -> Iterator[None]:
-    """While the block runs, a line that moves; off a terminal, one after so many seconds."""
-    console, moving = Console(stderr=True), _Moving(line, library)
+def _progress(line: str, library: Path) -> Iterator[None]:
+    """While the block runs, a line that moves; off a terminal it stands still."""
+    console = Console(stderr=True)
     if console.is_terminal:
-        with console.status(moving):
+        with console.status(_Moving(line, library)):
             yield
         return
     console.print(line, soft_wrap=True, highlight=False, markup=False)
-    ended = threading.Event()
-
-    def report() -> None:
-        while not ended.wait(every):
-            console.print(moving, soft_wrap=True)
-
-    reporter = threading.Thread(target=report, daemon=True)
-    reporter.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        reporter.join()
+    yield
 
 
 def _compile_and_load(folder: Path, namespace: str, library: Path) -> None:

@@ -1,4 +1,4 @@
-"""Operators other than attn, from a folder of their own (wave/) with the same code; a guide is in CONTRIBUTING.md."""
+"""Operators other than attn, from folders of their own with the same code; docs/native_operator.md is the guide."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import torch
 from torch._dynamo import compiled_autograd
 
 from parity_tests import OpSpec, crosscheck
+from parity_tests.suite.rotation import rotating
 from parity_tests.suite.torch_impl._common import assert_same
-from torch_impl.native.build import BuildError, ToolchainMissing, load
+from torch_impl.native.build import HERE, BuildError, ToolchainMissing, load
 
 WAVE = Path(__file__).parent / "wave"
 
@@ -44,6 +45,17 @@ def test_every_derivative_agrees_with_jax(ops, dtypes: list[str] | None) -> None
     spec = OpSpec("mm", primal=lambda x, y: x @ y, signature="(n,k),(k,m)->(n,m)")
     limits = {"autocast": "registers no kernel for it"}
     crosscheck(ops.mm, spec, limits=limits, dtypes=dtypes).raise_if_failed()
+
+
+@rotating(4, turn=1)
+def test_the_example_of_the_guide_passes() -> None:
+    """By a path as text, as the guide has it."""
+    try:
+        load(str(HERE / "example"))
+    except ToolchainMissing as reason:
+        pytest.skip(str(reason))
+    spec = OpSpec("scaled_sin", primal=lambda x: jnp.sin(1.5 * x), signature="(n)->(n)")
+    crosscheck(lambda x: torch.ops.my_operators.scaled_sin(x, 1.5), spec, limits={}, quick=True).raise_if_failed()
 
 
 def test_a_wrong_parameter_is_noticed(ops) -> None:
