@@ -70,8 +70,8 @@ class _Columns:
 def table(report: Results) -> _Columns | Table | Group:
     """Checks x candidates, for each operator. A number is the largest error over all dtypes, in units of its bound.
 
-    Of more than 12 candidates each has a line, with the checks that it does not pass. Those that were not built
-    are told if there is one operator; they do not say of which one they are.
+    A check that applies to no candidate has no line. Of more than 12 candidates each has a line, with the checks that
+    it does not pass. Those that were not built are told if there is one operator, of which they are then.
     """
     of_operators: dict[str, list[Row]] = {}
     for row in report.rows:
@@ -89,7 +89,9 @@ def _table(op: str, rows: Sequence[Row], not_built: Sequence[NotBuilt]) -> _Colu
     of_columns = [[r for r in rows if (r.candidate, r.device) == column] for column in columns]
     if len(columns) > _MANY:
         return _long_table(title, dict(zip(names, of_columns, strict=True)), not_built)
-    checks = list(dict.fromkeys(row.check for row in sorted(rows, key=lambda row: row.candidate == ORACLE)))
+    ordered = sorted(rows, key=lambda row: row.candidate == ORACLE)
+    applying = [row for row in ordered if row.verdict is not Verdict.SKIPPED] or ordered
+    checks = [check for check in dict.fromkeys(row.check for row in ordered) if any(r.check == check for r in applying)]
     headed: list[tuple[str, Sequence[Row] | None]] = [*zip(names, of_columns, strict=True)]
     headed += [(candidate.name, None) for candidate in not_built]
     return _Columns(lambda some: _grid(title, checks, headed[some]), len(headed))

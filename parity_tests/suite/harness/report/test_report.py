@@ -504,6 +504,14 @@ def test_a_table_of_many_candidates_fits_80_columns():
     assert as_text(report_of(*rows), width=120).count("check") == 1
 
 
+def test_a_check_that_applies_to_no_candidate_has_no_line_in_the_table():
+    other = dataclasses.replace(SKIPPED, check="layouts")
+    text = as_text(report_of(row(), other))
+    assert [line.split()[1] for line in text.splitlines() if line.startswith("│")] == ["vjp"]
+    assert "mine, layouts, f32: SKIPPED: not an operator" in text
+    assert "│ layouts" in as_text(report_of(other))  # or there were no table
+
+
 def test_a_line_is_for_all_candidates_of_which_it_is_true():
     lost = {"lost_digits": ("x_bar loses 3 of 24 bits; the problem forces 0" + AS_JAX,), "arithmetic": {"y": "exact"}}
     names = ("a", "b", "c")
