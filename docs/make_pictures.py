@@ -1,7 +1,7 @@
-"""Make the picture of the HTML report that the README shows: `python docs/make_pictures.py`.
+"""Make the picture of an HTML report: `python docs/make_pictures.py`.
 
-It judges the README's own example by a few checks, so that the failure is on the first screen of the page, writes the
-report as a page, and takes a picture of it with headless Chromium.
+It judges the example of judge_function.md with a mistake by a few checks, so that the failure is on the first screen of
+the page, writes the report as a page, and takes a picture of it with headless Chromium.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 PICTURE = DOCS / "pictures" / "report.png"
+RIGHT, WRONG = "y_bar * (1 - y * y)", "y_bar * (1 - y)"
 SIZE = "1000,920"  # in pixels: down to the heat maps of the first failure
 CHECKS = ("forward", "vjp", "vjp_partial", "jvp", "vjp_of_vjp", "purity", "compile")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def example() -> str:
-    """Return the source of the README's first example: the class and the spec."""
-    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n(.*?)^report = ", readme, re.DOTALL | re.MULTILINE)
-    if found is None:
-        raise SystemExit("README.md has no example in Python whose last lines begin with 'report = '")
-    return found[1]
+    """Return the source of the first example of judge_function.md, the class and the spec, with a mistake."""
+    page = (DOCS / "judge_function.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(.*?)^report = ", page, re.DOTALL | re.MULTILINE)
+    if found is None or RIGHT not in found[1]:
+        raise SystemExit(f"judge_function.md has no example in Python with {RIGHT} before 'report = '")
+    return found[1].replace(RIGHT, WRONG)
 
 
 def browser() -> str:
@@ -44,8 +45,8 @@ def browser() -> str:
 def main() -> None:
     """Judge the example and take the picture of its report."""
     program = browser()
-    names: dict[str, Any] = {"__name__": "readme"}
-    exec(compile(example(), "README.md", "exec"), names)
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(compile(example(), "judge_function.md", "exec"), names)
     report = names["crosscheck"](names["TanhLinear"].apply, names["spec"], checks=CHECKS)
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder, "report.html")
