@@ -1,4 +1,4 @@
-"""A run of the court from the command line: rows are shown as they come, and the report is up to date at any moment."""
+"""A run from the command line: rows are shown as they come, and the report is up to date at any moment."""
 
 from __future__ import annotations
 

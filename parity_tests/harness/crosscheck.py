@@ -128,8 +128,8 @@ def crosscheck(
         name: the candidate's name in the report; by default its own.
         quick: judge at a few samples, and, unless `checks` and `dtypes` say otherwise, by the cheap checks in float64
             and bfloat16. The report's `skipped` says what was left out.
-        budget: seconds. What is not judged by then counts as not judged: the report's `error` says so. The clock is
-            looked at after every row, and all the time with `isolate`.
+        budget: stop after this many seconds; the report's `error` names the checks not finished. The clock is read
+            after every row, and all the time with `isolate`.
         progress: show a bar on stderr, if that is a terminal.
         isolate: judge in another process, so that a candidate that crashes, ends its process or hangs costs its own row
             and not this process. The process imports the candidates and what the spec refers to: they must be defined

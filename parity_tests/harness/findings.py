@@ -173,7 +173,7 @@ class Proof:
     text: str
     same: bool | None
     circumstance: str = ""
-    violation: str = ""  # it has none: a difference accuses, and the numbers decide
+    violation: str = ""  # it has none: a difference alone is no mistake: the numbers decide
     holds: bool = True
 
     @property

@@ -38,6 +38,13 @@ def test_pages_are_short():
     assert {name: count for name, count in lines.items() if count > 400} == {}
 
 
+def test_code_is_not_taken_to_court():
+    """A function fails a check, or is wrong; see "Plain English" in CONTRIBUTING.md, which quotes the words."""
+    court = re.compile(r"\b(convict|accus|guilty|innocent|stands? trial)", re.IGNORECASE)
+    pages = [page for page in PAGES if page.name != "CONTRIBUTING.md" and page.parent.name != "results"]
+    assert {str(page): words for page in pages if (words := court.findall(page.read_text(encoding="utf-8")))} == {}
+
+
 def test_pictures_say_what_they_show():
     images = [(page.name, text) for page in PAGES for text in re.findall(r"!\[([^\]]*)\]\(", page.read_text("utf-8"))]
     assert len(images) >= 3

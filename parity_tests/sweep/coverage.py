@@ -98,7 +98,7 @@ def as_markdown() -> str:
             "|---|---|---|",
             *rows,
             "",
-            "## What the core has besides",
+            "## Core ATen operators not covered",
             "",
             "| operator | why it is not here |",
             "|---|---|",

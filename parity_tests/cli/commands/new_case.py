@@ -29,7 +29,7 @@ def tanh_linear(x, w, scale):
 spec = OpSpec("tanh_linear", primal=tanh_linear, signature="(n,d),(d,e)->(n,e)", params={{"scale": 0.5}})
 
 
-# 3. Who stands trial: a function of tensors. Here an autograd.Function; an operator, a module, a compiled or a plain
+# 3. The candidate: a function of tensors. Here an autograd.Function; an operator, a module, a compiled or a plain
 #    function will do, and so will a function in JAX: candidate = JaxCandidate(f), from gradparity.
 class TanhLinear(torch.autograd.Function):
     generate_vmap_rule = True  # left out, vmap is reported as UNSUPPORTED; so is forward mode without a jvp

@@ -125,7 +125,7 @@ def _reasons(rows: Sequence[Row], brief: bool) -> Iterator[tuple[str, Text]]:
 
 
 def _conventions(rows: Sequence[Row]) -> Iterator[tuple[str, Text]]:
-    """Of a candidate: of each result, the first that is found at a kink, and the first outside of a domain."""
+    """Yield for each result of a candidate the first convention at a kink, and the first outside of a domain."""
     conventions: dict[tuple[str, str, bool], str] = {}
     for row in rows:
         for line in row.conventions:
