@@ -101,9 +101,9 @@ class Calls:
 
 
 def replay_line(quick: bool, row: Row) -> str:
-    """The `crosscheck` call that judges a row again."""
+    """The options with which the same call judges a row again, and nothing else."""
     options = f'checks=["{row.check}"], dtypes=["{row.dtype}"], device="{row.device}"{", quick=True" if quick else ""}'
-    return f"crosscheck(..., {options})  # and the same seed"
+    return f"the same call with {options}"
 
 
 def pickled(spec: OpSpec, candidates: Iterable[AnyCandidate]) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from parity_tests.harness.report import first_order
+from parity_tests.harness.report import extent, first_order
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.lines_of_failures import failure_text
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row
@@ -55,6 +55,7 @@ def _rendered(template: str, report: Results, anchor: str) -> str:
         anchors={_place(group[0]): f"{anchor}-{i}" for i, group in enumerate([*causes, *consequences], 1)},
         causes=[(*_in_words(group), tables[group[0].op].cells[_place(group[0])[1:]]) for group in causes],
         consequences=[(line, followed[key]) for key, line in summary(consequences).items()],
+        extents=extent.lines(report),
         explanations=[text.plain for text in explanations(report)],
     )
 

@@ -54,6 +54,17 @@ def test_everything_is_there(failed):
     assert all(str(key) in text for key in failed.environment)
 
 
+def test_the_failure_comes_first_and_a_passing_page_says_what_was_tried(failed):
+    page = as_html(failed)
+    assert page.index("<h2>Failures") < page.index("<h2>Checks") < page.index("<h2>Environment")
+    assert "prefers-color-scheme: dark" in page
+    assert "prefers-color-scheme" not in as_fragment(failed)  # a notebook has a theme of its own
+    passed = crosscheck(torch.square, SQUARE, checks=["forward", "vjp"], dtypes=["float64"])
+    text = " ".join(" ".join(Page(as_html(passed)).text).split())
+    assert "Tried: 2 checks, in f64; " in text
+    assert "largest: " in text
+
+
 def test_the_heat_map_shows_which_entry(failed):
     (wrong,) = failed.failures[0].wrong
     assert wrong.heat is not None

@@ -247,7 +247,7 @@ def test_the_text_of_a_failure(failed):
         "  looks like  x_bar = 0.5 * oracle",
         "  witness Taylor rate in float64: oracle 2.00, candidate 1.00 -> the oracle is right",
         "  also in f32",
-        '  replay  crosscheck(..., checks=["vjp"], dtypes=["float64"], device="cpu")  # and the same seed',
+        '  replay  the same call with checks=["vjp"], dtypes=["float64"], device="cpu"',
     ]
 
 
