@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from torch.autograd.function import BackwardCFunction
 
 from parity_tests.auditing.calls import Call, Held, Overwritten, Recorder
 from parity_tests.auditing.findings import Audit
-from parity_tests.auditing.judged import COTANGENT_NAN, GIVEN_NAN, Differentiated, compare
+from parity_tests.auditing.judged import COTANGENT_NAN, GIVEN_NAN, Compared, Differentiated, compare
 from parity_tests.auditing.modules import Modules
 from parity_tests.auditing.nodes import graph_of, is_leaf
 from parity_tests.auditing.operation import Finding, Operation, finding_of
@@ -84,7 +85,7 @@ def audited(
         raise ValueError("audit: compiled=True, but torch.compile compiles nothing that this step runs")
     recorder.see(results)
     nodes, leaves = graph_of(results)
-    judge = _Judge(recorder, {} if regions is None else regions.found, len(nodes), told)
+    judge = _Judge(recorder, {} if regions is None else regions.nodes, len(nodes), told)
     hooks = [node.register_hook(judge.hook_of(node)) for node in nodes]
     loss = _loss(results, seed)
     try:
@@ -101,7 +102,10 @@ def audited(
     unreached = [name for name, x in named.items() if x.requires_grad and id(x) not in reached]
     gradients = [leaf.grad for leaf in leaves if leaf.grad is not None and leaf.grad.layout is torch.strided]
     is_finite = all(bool(torch.isfinite(x).all()) for x in (loss, *gradients))
-    return Audit(_settled([judge.found[node] for node in nodes if node in judge.found], is_finite), unreached)
+    found = [judge.found[node] for node in nodes if node in judge.found]
+    if regions is not None:  # those that no gradient passes through
+        found += [judge.of_region(region) for region in regions.ran if region not in judge.regions]
+    return Audit(_settled(found, is_finite), unreached)
 
 
 def _regions(modules: Modules) -> Regions:
@@ -167,6 +171,7 @@ class _Judge:
     ) -> None:
         self._recorder, self._regions, self._count, self._told = recorder, regions, count, told
         self.found: dict[Any, Operation] = {}
+        self.regions: set[Region] = set()  # that were judged
         self.failed = False  # whether an error that is raised is a defect of ours
 
     def hook_of(self, node: Any) -> Callable[[Sequence[Tensor | None], Sequence[Tensor | None]], None]:
@@ -174,7 +179,9 @@ class _Judge:
 
         def judge(gradients: Sequence[Tensor | None], cotangents: Sequence[Tensor | None]) -> None:
             self.failed = True
-            self.found[node] = self._judged(node, self._recorder.calls_of(node), gradients, cotangents)
+            region = self._regions.get(node)
+            of = self._of_node if region is None else functools.partial(self.of_region, region)
+            self.found[node] = of(node, gradients, cotangents)
             self._recorder.forget(node)
             if self._told is not None:
                 self._told(len(self.found), self._count)
@@ -182,45 +189,67 @@ class _Judge:
 
         return judge
 
-    def _judged(
-        self, node: Any, calls: Sequence[Call], gradients: Sequence[Tensor | None], cotangents: Sequence[Tensor | None]
-    ) -> Operation:
-        is_function, region = isinstance(node, BackwardCFunction), self._regions.get(node)
+    def _of_node(self, node: Any, gradients: Sequence[Tensor | None], cotangents: Sequence[Tensor | None]) -> Operation:
+        """Judge an operator or a Function."""
+        calls, is_function = self._recorder.calls_of(node), isinstance(node, BackwardCFunction)
         name = calls[0].target.name() if calls and not is_function else type(node).__name__
         where = (calls[0].module, calls[0].line) if calls else ("", "")
-        if region is not None:
-            name, where = "compiled region", (region.module, region.line)
-        try:
-            if region is None and not (calls and (is_function or _is_of(node, calls[0]))):
+
+        def compared() -> Compared:
+            if not calls or not (is_function or _is_of(node, calls[0])):
                 raise NotFollowed("no operator of PyTorch's was seen to make it")
             made = self._recorder.made[node] if is_function else dict(enumerate(results_of(calls[0], is_real)))
             wanted = [y for which, y in made.items() if which < len(cotangents) and cotangents[which] is not None]
-            if region is not None:
-                if len(wanted) < sum(c is not None for c in cotangents):
-                    raise NotFollowed("a result of it is a view of a tensor that it does not return")
-                program = region.program(wanted)
-            elif is_function:
-                program = program_of(calls, wanted, is_function)
-            else:  # which says by integers which numbers it has chosen for the entries of a result
-                shapes = [y.tensor.shape for y in wanted]
-                chosen = [y for y in results_of(calls[0], is_integral) if y.tensor.shape in shapes]
-                program = program_of(calls, [*wanted, *chosen], is_function)
+            # An operator says by integers which numbers it has chosen for the entries of a result.
+            shapes = [] if is_function else [y.tensor.shape for y in wanted]
+            chosen = [y for y in results_of(calls[0], is_integral) if y.tensor.shape in shapes]
+            program = program_of(calls, [*wanted, *chosen], is_function)
             of_results = _cotangents(program, made, cotangents)
-            differentiated = Differentiated(program, of_results, _gradients(node, program, gradients))
-            found = compare(differentiated)
-            _verify_comparable(name, is_function and region is None, found.rows)
-        except (NotFollowed, Overwritten, CannotConvert) as error:
-            return Operation(name, *where, Finding.NOT_JUDGED, reason=str(error))
-        except Exception as error:
-            return Operation(name, *where, Finding.NOT_JUDGED, reason=f"its counterpart raises {described(error)}")
-        finding = finding_of(found.rows)
-        if finding is Finding.AGREES and found.reason:
-            finding = Finding.NOT_JUDGED
-        unknown = [str(row) for row in found.rows if not row.agrees] if finding is Finding.NOT_JUDGED else []
-        more = [f"and {len(unknown) - _TOLD} more"] if len(unknown) > _TOLD else []
-        reason = found.reason or "; ".join([*unknown[:_TOLD], *more])
-        operation = Operation(name, *where, finding, found.rows, reason)
-        return replace(operation, arrays=found.arrays) if operation.is_fault else operation
+            found = compare(Differentiated(program, of_results, _gradients(node, program, gradients), [*of_results]))
+            _verify_comparable(name, is_function, found.rows)
+            return found
+
+        return _operation(name, *where, compared)
+
+    def of_region(
+        self,
+        region: Region,
+        node: Any = None,
+        gradients: Sequence[Tensor | None] = (),
+        cotangents: Sequence[Tensor | None] = (),
+    ) -> Operation:
+        """Judge a compiled region: all its results, and its gradients, if a gradient passes through it."""
+        self.regions.add(region)
+
+        def compared() -> Compared:
+            program = region.program()
+            made = self._recorder.made[node] if node is not None else {}
+            if any(c is not None and which not in made for which, c in enumerate(cotangents)):
+                raise NotFollowed("a result of it is a view of a tensor that it does not return")
+            of_results = _cotangents(program, made, cotangents)
+            of_inputs = _gradients(node, program, gradients) if node is not None else {}
+            real = [k for k, y in enumerate(program.outputs) if is_real(y.tensor)]
+            return compare(Differentiated(program, of_results, of_inputs, real))
+
+        return _operation("compiled region", region.module, region.line, compared)
+
+
+def _operation(name: str, module: str, line: str, compared: Callable[[], Compared]) -> Operation:
+    """An operation, with what its comparison says."""
+    try:
+        found = compared()
+    except (NotFollowed, Overwritten, CannotConvert) as error:
+        return Operation(name, module, line, Finding.NOT_JUDGED, reason=str(error))
+    except Exception as error:
+        return Operation(name, module, line, Finding.NOT_JUDGED, reason=f"its counterpart raises {described(error)}")
+    finding = finding_of(found.rows)
+    if finding is Finding.AGREES and found.reason:
+        finding = Finding.NOT_JUDGED
+    unknown = [str(row) for row in found.rows if not row.agrees] if finding is Finding.NOT_JUDGED else []
+    more = [f"and {len(unknown) - _TOLD} more"] if len(unknown) > _TOLD else []
+    reason = found.reason or "; ".join([*unknown[:_TOLD], *more])
+    operation = Operation(name, module, line, finding, found.rows, reason)
+    return replace(operation, arrays=found.arrays) if operation.is_fault else operation
 
 
 def _is_of(node: Any, call: Call) -> bool:

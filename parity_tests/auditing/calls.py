@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch._C import _autograd
 from torch.autograd.function import BackwardCFunction
@@ -98,6 +99,7 @@ class Call:
         results: its results, likewise, in their order.
         new: the tensors among its arguments that no call has made, and that were not there before the step.
         several: whether it returns several results, or a list of them.
+        grad: whether gradients were enabled.
         module: the path of the module in whose forward it was called; empty if there was none.
         line: the line of the user's code, as a traceback has it.
     """
@@ -108,6 +110,7 @@ class Call:
     results: Sequence[Any]
     new: Sequence[Held]
     several: bool
+    grad: bool
     module: str
     line: str
 
@@ -147,8 +150,8 @@ class Recorder(TorchDispatchMode):
         made = [y for y in tree_leaves(results) if isinstance(y, Held)]
         self._there |= {x.memory: None for x in (*taken, *made)}
         self._made |= {id(y.tensor) for y in made}
-        line = line_of_frame(sys._getframe(1))
-        self.calls[number].append(Call(func, held_args, held_kwargs, results, new, several, self._modules.path, line))
+        where = torch.is_grad_enabled(), self._modules.path, line_of_frame(sys._getframe(1))
+        self.calls[number].append(Call(func, held_args, held_kwargs, results, new, several, *where))
         return found
 
     def _is_there(self, x: Held) -> bool:

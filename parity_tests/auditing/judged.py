@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,11 +36,13 @@ class Differentiated:
         program: the operation.
         cotangents: by the places of its results; of the others it has none.
         gradients: by the places of its inputs; None is zero.
+        compared: the places of the results that are compared.
     """
 
     program: Program
     cotangents: dict[int, Tensor]
     gradients: dict[int, Tensor | None]
+    compared: Collection[int]
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def compare(operation: Differentiated) -> Compared:
     of_inputs, of_all = (all(np.isfinite(x).all() for x in each) for each in (given[: len(real)], given))
     stored = [
         _Stored(f"result {k}" if len(found) > 1 else "result", *pairs[k], found[k], of_inputs and program.is_finite)
-        for k in cotangents
+        for k in operation.compared
     ]
     undefined = any(np.isnan(c).any() for c in drawn)
     for i, pair in zip([] if undefined else moved, pairs[len(found) :], strict=not undefined):
@@ -142,6 +144,8 @@ def _counterpart(
             found = list(map(jnp.asarray, graph.run(inputs)))
             return [found[k] for k in places], found
 
+        if not moved:
+            return results()[1]
         _, pull, found = jax.vjp(results, *(inputs[i] for i in moved), has_aux=True)
         return [*found, *pull(list(arrays[len(real) :]))]
 

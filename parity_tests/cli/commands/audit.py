@@ -145,7 +145,7 @@ def _write(found: Audit, json: Path | None, html: Path | None, arrays: Path | No
         arrays.mkdir(parents=True, exist_ok=True)
         for i, each in enumerate(found.faults):
             named: dict[str, Any] = dict(each.arrays)
-            np.savez(arrays / f"{i}_{each.name.replace('::', '_')}.npz", **named)
+            np.savez(arrays / f"{i}_{each.name.replace('::', '_').replace(' ', '_')}.npz", **named)
     if html is not None:
         from parity_tests.auditing.page import as_html
 

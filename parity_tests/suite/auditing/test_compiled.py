@@ -239,3 +239,93 @@ def test_what_has_no_bound_is_told_in_short() -> None:
     found = audit(torch.compile(lambda *x: sum(deep(a) for a in x)), *names, compiled=True)
     (region,) = regions(found)
     assert len(region.reason.split("; ")) <= 4
+
+
+class Exp(torch.autograd.Function):
+    """The exponential."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        """Return exp(x)."""
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, c: Tensor) -> Tensor:
+        """Return c exp(x)."""
+        return c * ctx.saved_tensors[0]
+
+
+def _after_a_function(x: Tensor) -> Tensor:
+    y = Exp.apply(x.sin())
+    with torch.no_grad():
+        size = y.view(-1).view(3, 4)
+    return y * size * y.detach()
+
+
+def _under_no_grad_as_a_whole(x: Tensor) -> Tensor:
+    a = x.sin()
+    with torch.enable_grad():
+        return x * a
+
+
+@pytest.mark.slow
+def test_code_under_no_grad_is_told_from_the_forward_of_a_function() -> None:
+    assert audit(torch.compile(_after_a_function), drawn(3, 4), compiled=True).passed
+    part = torch.compile(_under_no_grad_as_a_whole)
+    assert audit(torch.no_grad()(part), drawn(3, 4), compiled=True).passed
+
+
+@pytest.mark.slow
+def test_numbers_that_change_without_a_gradient_are_not_judged() -> None:
+    x, ones = drawn(3, 4), torch.ones(3, 4)
+    row = ones[0]
+
+    def written_over(x: Tensor) -> Tensor:
+        y = x.sin()
+        with torch.no_grad():
+            y.mul_(2)
+        return y * x
+
+    def shared(x: Tensor) -> Tensor:
+        ones.add_(1)
+        return x * row
+
+    for f, reason in ((written_over, "writes to a tensor with a gradient"), (shared, "several of its arguments share")):
+        found = audit(torch.compile(f), x, compiled=True)
+        (region,) = regions(found)
+        assert region.finding is Finding.NOT_JUDGED
+        assert reason in region.reason
+
+
+@pytest.mark.slow
+def test_results_without_a_gradient_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor.lowering import lowerings
+
+    x, both, alone = drawn(3, 4), torch.compile(lambda x: (x.sin(), x.detach().exp())), torch.compile(torch.exp)
+
+    def detached(x: Tensor) -> Tensor:
+        y, z = both(x)
+        return y * z
+
+    def step(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            y = alone(x)
+        return x * y
+
+    assert audit(detached, x, compiled=True).passed
+    assert audit(step, x, compiled=True).passed
+    torch._dynamo.reset()
+    monkeypatch.setitem(lowerings, aten.exp.default, lowerings[aten.tanh.default])
+    for f in (detached, step):
+        (fault,) = audit(f, x, compiled=True).faults
+        assert (fault.name, fault.finding) == (REGION, Finding.DIFFERS)
+
+
+@pytest.mark.slow
+def test_each_of_many_sizes_is_compiled() -> None:
+    f = torch.compile(torch.sin, dynamic=False)
+    found = audit(lambda: torch.stack([f(drawn(n)).sum() for n in range(1, 12)]).sum(), compiled=True)
+    assert found.passed
+    assert len(regions(found)) == 11
