@@ -10,7 +10,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from benchmarks.operators import run
+from benchmarks import apart
 from benchmarks.operators.__main__ import app, campaign
 from benchmarks.operators._case import Defect
 from benchmarks.operators.rule import PASSED_OVER, chosen
@@ -120,7 +120,7 @@ def test_the_costly_operators_have_bars_of_time_and_memory(fields: dict[str, flo
 
 
 def test_a_process_that_ends_without_a_report_is_lost() -> None:
-    with mock.patch.object(run.sys, "executable", "/bin/false"):
+    with mock.patch.object(apart.sys, "executable", "/bin/false"):
         lost = judge_apart("neg", 0)
     assert lost.verdict == "LOST"
     assert lost.error is not None

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.apart import Lost, run_apart
 from benchmarks.operators._case import Case
-from benchmarks.run import THREAD_COUNTS
 from parity_tests.harness.report.results import Row
 
 CPU_SECONDS = 600  # that an operator may take
@@ -104,29 +98,9 @@ def _failure(row: Row) -> dict[str, Any]:
 
 def judge_apart(name: str, seed: int, costly: bool = False) -> Outcome:
     """Judge an operator in a process of its own: one of the survey, or of the costly ones."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "outcome.json"
-        command = [sys.executable, "-m", "benchmarks.operators", "--one", name, "--seed", str(seed), "--out", str(path)]
-        command += ["--costly"] if costly else []
-        environment = os.environ | dict.fromkeys(THREAD_COUNTS, "1")
-        start = time.monotonic()
-        done = subprocess.run(
-            command,
-            env=environment,
-            cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if path.exists():
-            return Outcome(**json.loads(path.read_text(encoding="utf-8")))
-    last = "\n".join(done.stderr.strip().splitlines()[-12:])
-    ended = _how_it_ended(done.returncode)
-    return Outcome(name, error=f"{ended} after {time.monotonic() - start:.0f} s", text=last)
-
-
-def _how_it_ended(code: int) -> str:
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    costs = ("--costly",) if costly else ()
+    found = run_apart("benchmarks.operators", "--one", name, "--seed", str(seed), *costs)
+    return Outcome(name, error=found.error, text=found.text) if isinstance(found, Lost) else Outcome(**found)
 
 
 def _cpu_seconds() -> float:
