@@ -25,6 +25,9 @@ _READING = {
 }
 _IN_PLACE = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
 _WRITING = {"__setitem__", *(f"__i{name}__" for name in _IN_PLACE)}
+# They take numbers and no tensors behind their first argument, so that a tensor there is read.
+_OF_SIZES = {"expand", "interpolate", "narrow", "pad", "repeat", "reshape", "split", "tile", "unflatten", "view"}
+_OF_SIZES |= {"new_zeros", "new_ones", "new_empty"}
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8)
 # Of the shape and dtype of their first argument.
 _OF_A_SHAPE = {"zeros_like", "ones_like", "full_like", "new_tensor", "new_zeros", "new_ones", "new_full"}
@@ -64,6 +67,8 @@ class KnownNumbers:
             func, name, args = torch.Tensor.__getitem__, "__getitem__", (x, self._without_masks(mask))
         elif name == "repeat_interleave" and len(args) > 1 and isinstance(args[1], torch.Tensor) and unknown:
             return self._repeated(func, *args, **kwargs)
+        elif name in _OF_SIZES and unknown:
+            args, kwargs = (args[0], *self._sizes(args[1:])), self._sizes(kwargs)
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = [self._of(x) for x in given]
         if name in _OF_A_SHAPE and known and known[0] is None:
@@ -101,6 +106,13 @@ class KnownNumbers:
                 self.read |= self._sources_of(part)
                 found += [self._constant(x, self._sources_of(part)) for x in _positions(mask)]
         return tuple(found)
+
+    def _sizes(self, given: Any) -> Any:
+        """Arguments with a number in the place of each tensor that is an integer which is known."""
+        for x in tree_leaves(given):
+            if not isinstance(self._number(x), torch.Tensor) and isinstance(x, torch.Tensor):
+                self.read |= self._sources_of(x)
+        return tree_map(self._number, given)
 
     def _repeated(
         self, func: Any, x: torch.Tensor, repeats: torch.Tensor, dim: int | None = None, **kwargs: Any

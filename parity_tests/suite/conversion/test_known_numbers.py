@@ -94,10 +94,16 @@ def _of_a_selection(x: Tensor, lengths: Tensor) -> Tensor:
     return y.cumsum(0)
 
 
-@fast("_by_lengths", "_written")
+def _of_known_sizes(x: Tensor, lengths: Tensor) -> Tensor:
+    n, m = lengths.max(), lengths.min()
+    y = torch.nn.functional.interpolate(x[None, None], size=(n, m), mode="bilinear")
+    return torch.nn.functional.pad(y, (0, 4 - m))[0, 0].expand(m, n, 4)
+
+
+@fast("_by_lengths", "_written", "_of_known_sizes")
 @pytest.mark.parametrize(
     "function",
-    [_by_lengths, _by_items, _by_a_constant, _written, _repeated, _of_a_selection],
+    [_by_lengths, _by_items, _by_a_constant, _written, _repeated, _of_a_selection, _of_known_sizes],
     ids=lambda f: f.__name__,
 )
 def test_integers_may_be_read(function: Callable[..., Tensor]) -> None:
