@@ -1,0 +1,1 @@
+"""A hundred models of PyTorch's packages, converted to JAX: `python -m benchmarks.models`."""
