@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,16 @@ from parity_tests.auditing.judged import COTANGENT_NAN, GIVEN_NAN, Compared, Dif
 from parity_tests.auditing.modules import Modules
 from parity_tests.auditing.nodes import graph_of, is_leaf
 from parity_tests.auditing.operation import Finding, Operation, finding_of
-from parity_tests.auditing.program import NotFollowed, Program, is_integral, is_real, program_of, results_of
+from parity_tests.auditing.program import (
+    Arguments,
+    NotFollowed,
+    Program,
+    arguments_of,
+    is_integral,
+    is_real,
+    program_of,
+    results_of,
+)
 from parity_tests.certificate.certificate import Row
 from parity_tests.conversion import trees
 from parity_tests.conversion.cannot_convert import CannotConvert
@@ -198,18 +208,29 @@ class _Judge:
         def compared() -> Compared:
             if not calls or not (is_function or _is_of(node, calls[0])):
                 raise NotFollowed("no operator of PyTorch's was seen to make it")
-            made = self._recorder.made[node] if is_function else dict(enumerate(results_of(calls[0], is_real)))
+            numbered = self._recorder.made[node] if is_function else dict(enumerate(results_of(calls[0], is_real)))
+            made = dict(sorted(numbered.items()))
             wanted = [y for which, y in made.items() if which < len(cotangents) and cotangents[which] is not None]
             # An operator says by integers which numbers it has chosen for the entries of a result.
             shapes = [] if is_function else [y.tensor.shape for y in wanted]
             chosen = [y for y in results_of(calls[0], is_integral) if y.tensor.shape in shapes]
-            program = program_of(calls, [*wanted, *chosen], is_function)
+            arguments = self._arguments(node) if is_function else arguments_of(calls[0])
+            program = program_of(calls, [*wanted, *chosen], is_function, arguments)
             of_results = _cotangents(program, made, cotangents)
-            found = compare(Differentiated(program, of_results, _gradients(node, program, gradients), [*of_results]))
+            of_inputs = _gradients(node, program, gradients)
+            returned = made if is_function else dict(enumerate(results_of(calls[0], lambda _: True)))
+            found = compare(Differentiated(program, of_results, of_inputs, [*of_results], program.places_of(returned)))
             _verify_comparable(name, is_function, found.rows)
             return found
 
         return _operation(name, *where, compared)
+
+    def _arguments(self, node: Any) -> Arguments:
+        """The arguments of a Function; none if its forward calls no operator, or takes what it cannot be called by."""
+        applied = self._recorder.applied_by(node)
+        with contextlib.suppress(TypeError, ValueError):
+            return Arguments(applied.named, [*applied.kwargs]) if applied is not None else Arguments()
+        return Arguments()
 
     def of_region(
         self,
@@ -229,7 +250,8 @@ class _Judge:
             of_results = _cotangents(program, made, cotangents)
             of_inputs = _gradients(node, program, gradients) if node is not None else {}
             real = [k for k, y in enumerate(program.outputs) if is_real(y.tensor)]
-            return compare(Differentiated(program, of_results, of_inputs, real))
+            places = program.places_of(dict(enumerate(region.returned)))
+            return compare(Differentiated(program, of_results, of_inputs, real, places))
 
         return _operation("compiled region", region.module, region.line, compared)
 
@@ -249,7 +271,8 @@ def _operation(name: str, module: str, line: str, compared: Callable[[], Compare
     more = [f"and {len(unknown) - _TOLD} more"] if len(unknown) > _TOLD else []
     reason = found.reason or "; ".join([*unknown[:_TOLD], *more])
     operation = Operation(name, module, line, finding, found.rows, reason)
-    return replace(operation, arrays=found.arrays) if operation.is_fault else operation
+    kept = found.recorded if operation.is_fault else None
+    return replace(operation, arrays=kept.arrays, facts=kept.facts) if kept is not None else operation
 
 
 def _is_of(node: Any, call: Call) -> bool:

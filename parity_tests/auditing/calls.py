@@ -18,6 +18,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from parity_tests.auditing.functions import Applied, applied_in
 from parity_tests.auditing.modules import Modules
 from parity_tests.conversion.graph import named_arguments
 from parity_tests.conversion.recording import line_of_frame
@@ -124,12 +125,14 @@ class Recorder(TorchDispatchMode):
     Attributes:
         calls: by that number.
         made: the tensors that are results of each node, by which result they are.
+        applied: the Functions, by the number of their node, with `Held` in place of tensors; None of other nodes.
     """
 
     def __init__(self, modules: Modules) -> None:
         super().__init__()
         self.calls: defaultdict[int, list[Call]] = defaultdict(list)
         self.made: defaultdict[Any, dict[int, Held]] = defaultdict(dict)
+        self.applied: dict[int, Applied | None] = {}
         self._modules = modules
         self._memory: defaultdict[int, weakref.WeakSet[Held]] = defaultdict(weakref.WeakSet)
         self._made: set[int] = set()  # the identities of all results, which live as long as the calls
@@ -139,6 +142,11 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and record it."""
         number, kwargs = _autograd._get_sequence_nr() - 1, kwargs or {}
+        if not torch.is_grad_enabled() and number not in self.applied:  # it may be in the forward of a Function
+            found = applied_in(sys._getframe(1))
+            if found is not None:
+                found = Applied(found.function, *tree_map(self.hold, (found.args, found.kwargs)))
+            self.applied[number] = found
         held_args, held_kwargs = tree_map(self.hold, (args, kwargs))
         taken = [x for x in tree_leaves((held_args, held_kwargs)) if isinstance(x, Held)]
         new = [x for x in taken if not self._is_there(x)]
@@ -175,6 +183,11 @@ class Recorder(TorchDispatchMode):
             calls = [call for call in self.calls[number + 1] if call.target._schema.is_mutable]
         return calls[:1]
 
+    def applied_by(self, node: BackwardCFunction) -> Applied | None:
+        """Return the Function of a node with its arguments; None if they were not seen."""
+        found = self.applied.get(node._sequence_nr())
+        return found if found is not None and isinstance(node, found.function._backward_cls) else None
+
     def see(self, results: Sequence[Tensor]) -> None:
         """Note of which nodes these are the results."""
         for y in results:
@@ -183,6 +196,7 @@ class Recorder(TorchDispatchMode):
     def forget(self, node: Any) -> None:
         """Forget the tensors of a node, through which the gradient has passed."""
         self.calls.pop(node._sequence_nr(), None)
+        self.applied.pop(node._sequence_nr(), None)
         self.made.pop(node, None)
 
     def _result(self, x: Any) -> Any:

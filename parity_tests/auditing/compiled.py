@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Sequence
@@ -21,7 +22,15 @@ from torch.utils._pytree import tree_leaves
 from parity_tests.auditing.calls import Call, Held, Recorder, written_to
 from parity_tests.auditing.modules import Modules
 from parity_tests.auditing.nodes import graph_of
-from parity_tests.auditing.program import NotFollowed, Program, is_real, program_of, results_of
+from parity_tests.auditing.program import (
+    Arguments,
+    NotFollowed,
+    Program,
+    is_real,
+    names_of,
+    program_of,
+    results_of,
+)
 from parity_tests.conversion.recording import line_of_frame
 from parity_tests.harness.exceptions.errors import described
 
@@ -41,6 +50,8 @@ class Region:
         outputs: of the compiled region, by the identities of the program's results.
         recorder: has the calls of the program.
         results: of the program.
+        returned: the tensors that the compiled region returns.
+        arguments: of the compiled region.
     """
 
     module: str
@@ -50,6 +61,8 @@ class Region:
     outputs: dict[int, Held]
     recorder: Recorder
     results: Sequence[Tensor]
+    returned: Sequence[Held]
+    arguments: Arguments
 
     def program(self) -> Program:
         """Return the program, with the inputs and outputs of the compiled region.
@@ -68,9 +81,10 @@ class Region:
         stopped = {
             y for call in outside for y in results_of(call, is_real) if not (call.grad and y.tensor.requires_grad)
         }
-        program = program_of(calls, [of.hold(y) for y in self.results], True, stopped)
+        program = program_of(calls, [of.hold(y) for y in self.results], True, self.arguments, stopped)
         inputs = [self.inputs.get(id(x.tensor), x) for x in program.inputs]
-        return replace(program, inputs=inputs, outputs=[self.outputs[id(y.tensor)] for y in program.outputs])
+        names, outputs = names_of(inputs, self.arguments), [self.outputs[id(y.tensor)] for y in program.outputs]
+        return replace(program, inputs=inputs, names=names, outputs=outputs)
 
 
 class _Compiling(Recorder):
@@ -116,9 +130,14 @@ class Regions:
         self._left.close()
 
     def run(
-        self, compiled: Callable[..., Sequence[Any]], program: fx.GraphModule, args: Sequence[Any], line: str
+        self,
+        compiled: Callable[..., Sequence[Any]],
+        program: fx.GraphModule,
+        names: Sequence[str],
+        args: Sequence[Any],
+        line: str,
     ) -> Sequence[Any]:
-        """Run a compiled region, and its program on copies of the arguments."""
+        """Run a compiled region, and its program on copies of the arguments, which have these names."""
         given = {i: self.recorder.hold(x) for i, x in enumerate(args) if isinstance(x, Tensor)}
         with torch.enable_grad():  # no leaves, to which a program may not write
             copies = [_copy(x) if i in given else x for i, x in enumerate(args)]
@@ -145,6 +164,8 @@ class Regions:
             {id(x): self.recorder.hold(y) for x, y in pairs},
             inner,
             [x for x, _ in pairs],
+            [self.recorder.hold(y) for y in found if isinstance(y, Tensor)],
+            Arguments({name: given.get(i, x) for i, (name, x) in enumerate(zip(names, args, strict=True))}),
         )
         self.ran.append(region)
         nodes = {y.grad_fn for y in found if isinstance(y, Tensor) and isinstance(y.grad_fn, BackwardCFunction)}
@@ -198,17 +219,32 @@ def _verify_written(calls: Sequence[Call]) -> None:
 
 
 _RUNNING: list[Regions] = []
+_PART = re.compile(r"\._(?:modules|parameters|buffers)\['([^']*)'\]")
+_VARIABLE = re.compile(r"^[LG]\['(\w+)'\]")
+
+
+def _names(program: fx.GraphModule) -> list[str]:
+    """The names of a region's arguments: of variables, and of the parameters of modules by their paths."""
+    found = list[str]()
+    for i, node in enumerate(program.graph.find_nodes(op="placeholder")):
+        source: Any = getattr(getattr(node, "_dynamo_source", None), "name", "")
+        text = str(source() if callable(source) else source)
+        name = _VARIABLE.sub(r"\1", _PART.sub(r".\1", text)).removeprefix("self.")
+        is_name = name and "__" not in name and name not in found
+        found.append(name if is_name else f"argument {i}")
+    return found
 
 
 def _compiled(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """A backend of torch.compile: Inductor's code, beside the program that it is of."""
     program = fx.GraphModule(module, copy.deepcopy(module.graph))  # Inductor changes the one that it is given
+    names = _names(module)
     code = lookup_backend("inductor")(module, [*example_inputs])
 
     def run(*args: Any) -> Any:
         if not _RUNNING or torch.is_inference_mode_enabled():
             return code(*args)
         with _disable_current_modes():
-            return _RUNNING[-1].run(code, program, args, line_of_frame(sys._getframe(1)))
+            return _RUNNING[-1].run(code, program, names, args, line_of_frame(sys._getframe(1)))
 
     return run

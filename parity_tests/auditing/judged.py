@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,10 @@ from torch import Tensor
 from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
-from parity_tests.auditing.operation import AS_IT_SHOULD_BE, NO_BOUND, NOT_FINITE
 from parity_tests.auditing.program import NotFollowed, Program, is_integral, is_real, stop_gradient
-from parity_tests.certificate.certificate import Row, compared
+from parity_tests.auditing.recorded import Recorded, recorded
+from parity_tests.auditing.stored import Stored
+from parity_tests.certificate.certificate import Row
 from parity_tests.certificate.within_bounds import bounds_of
 from parity_tests.conversion.graph import Graph, OneReal, numbers_of
 from parity_tests.harness.numbers.formats import PRECISIONS, Precision
@@ -37,12 +38,14 @@ class Differentiated:
         cotangents: by the places of its results; of the others it has none.
         gradients: by the places of its inputs; None is zero.
         compared: the places of the results that are compared.
+        places: of the program's results, among all that the operation returns; None of one that is none of these.
     """
 
     program: Program
     cotangents: dict[int, Tensor]
     gradients: dict[int, Tensor | None]
     compared: Collection[int]
+    places: Sequence[int | None]
 
 
 @dataclass(frozen=True)
@@ -51,26 +54,13 @@ class Compared:
 
     Attributes:
         rows: the comparisons, those of its results first.
-        arrays: all that were compared, by name.
+        recorded: the operation as data, if something does not agree.
         reason: why its gradients were not.
     """
 
     rows: Sequence[Row]
-    arrays: Mapping[str, np.ndarray]
+    recorded: Recorded | None
     reason: str
-
-
-class _Stored(NamedTuple):
-    """An array of an operation: the exact one with its bound, and the one that was found.
-
-    `is_finite`: whether all numbers that it was made of are.
-    """
-
-    name: str
-    exact: np.ndarray
-    bound: np.ndarray
-    found: np.ndarray
-    is_finite: bool
 
 
 def compare(operation: Differentiated) -> Compared:
@@ -102,21 +92,18 @@ def compare(operation: Differentiated) -> Compared:
             raise NotFollowed("it chose otherwise among equal numbers, since its integers are not JAX's")
     of_inputs, of_all = (all(np.isfinite(x).all() for x in each) for each in (given[: len(real)], given))
     stored = [
-        _Stored(f"result {k}" if len(found) > 1 else "result", *pairs[k], found[k], of_inputs and program.is_finite)
+        Stored(f"result {k}" if len(found) > 1 else "result", *pairs[k], found[k], of_inputs and program.is_finite)
         for k in operation.compared
     ]
     undefined = any(np.isnan(c).any() for c in drawn)
     for i, pair in zip([] if undefined else moved, pairs[len(found) :], strict=not undefined):
         gradient = _numbers(gradients[i], numbers[i].shape)
-        stored.append(_Stored(f"gradient of {program.names[i]}", *pair, gradient, of_all))
-    names = [
-        *(f"input {name.removeprefix('input ')}" for name in program.names),
-        *(f"cotangent {k}" for k in cotangents),
-    ]
-    arrays = dict(zip(names, [*numbers, *drawn], strict=True))
-    for each in stored:
-        arrays |= {each.name: each.found, f"right {each.name}": each.exact, f"bound of {each.name}": each.bound}
-    return Compared([_row(each, precision.tiny) for each in stored], arrays, COTANGENT_NAN if undefined else "")
+        stored.append(Stored(f"gradient of {program.names[i]}", *pair, gradient, of_all))
+    rows = [each.row(precision.tiny) for each in stored]
+    kept = None
+    if not all(row.agrees for row in rows):
+        kept = recorded(program, operation.places, cotangents, precision.name, numbers, stored)
+    return Compared(rows, kept, COTANGENT_NAN if undefined else "")
 
 
 # The programs of JAX: operations that differ in their numbers only have one, in this audit or another.
@@ -180,26 +167,3 @@ def _format(program: Program) -> Precision:
     if unknown:
         raise NotFollowed(f"numbers of {unknown[0]} are not judged here")
     return max((PRECISIONS[name] for name in names or {"float64"}), key=lambda each: each.u)
-
-
-def _row(of: _Stored, underflow: float) -> Row:
-    """The comparison of an array; `underflow`: how much an entry may lose to it where it is stored."""
-    exact, found = of.exact, of.found
-    if exact.shape != found.shape or exact.dtype.kind not in "f":
-        return compared(of.name, exact, of.bound, found)
-    bound = np.broadcast_to(of.bound + underflow, exact.shape)
-    overflows = np.isinf(found) & np.isfinite(exact)
-    known = np.isfinite(bound) & ~overflows
-    row = compared(of.name, *(np.where(known, each, 0.0) for each in (exact, bound, found)))
-    wrong = ~np.isfinite(found)
-    if not row.agrees:
-        return row
-    if of.is_finite and wrong.any():
-        place = tuple(map(int, np.unravel_index(int(np.argmax(wrong)), wrong.shape)))
-        right = f"{exact[place]:.3g} is right" if np.isfinite(exact[place]) else AS_IT_SHOULD_BE
-        reason = f"{int(wrong.sum())} of {wrong.size} entries {NOT_FINITE}; at {place} {found[place]}, {right}"
-        return Row(of.name, row.error, reason)
-    unknown = ~known & ~overflows & ~((exact == found) | (np.isnan(exact) & np.isnan(found)))
-    if unknown.any():
-        return Row(of.name, None, f"{NO_BOUND} of {int(unknown.sum())} of {unknown.size} entries is known")
-    return row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,46 @@ class Finding(enum.StrEnum):
 
 
 @dataclass(frozen=True)
+class Place:
+    """The place of an array that was compared.
+
+    Attributes:
+        name: of the array, "result" or "gradient of x".
+        finite: whether all numbers that it was made of are.
+        place: of a result, among all that the operation returns; None if it is none of these.
+        input: of a gradient, the array that it is by.
+    """
+
+    name: str
+    finite: bool
+    place: int | None = None
+    input: str | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """How an operation was called, as JSON has it.
+
+    Attributes:
+        device: of its tensors.
+        precision: the format that its bounds are for.
+        arguments: by name, in the order in which it takes them; a tensor is {"array": the name of its array}.
+        keywords: the names of those that are given by name.
+        dtypes: of the tensors, by the names of their arrays.
+        cotangents: the places of the results that they are of, by the names of their arrays.
+        compared: all arrays that were compared.
+    """
+
+    device: str
+    precision: str
+    arguments: Mapping[str, Any]
+    keywords: Sequence[str]
+    dtypes: Mapping[str, str]
+    cotangents: Mapping[str, int]
+    compared: Sequence[Place]
+
+
+@dataclass(frozen=True)
 class Operation:
     """An operation of a training step.
 
@@ -41,6 +82,7 @@ class Operation:
         rows: what was compared: its results, and its gradients by its inputs.
         reason: why it is not judged, or not as a whole.
         arrays: of one with something wrong: its inputs, cotangents, results and gradients, and what is right, by name.
+        facts: of one with something wrong, how it was called.
     """
 
     name: str
@@ -50,6 +92,7 @@ class Operation:
     rows: Sequence[Row] = ()
     reason: str = ""
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    facts: Facts | None = field(default=None, repr=False)
 
     @property
     def is_fault(self) -> bool:

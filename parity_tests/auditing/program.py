@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -28,6 +28,19 @@ def stop_gradient(x: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Arguments:
+    """The arguments of an operation, as far as they are known.
+
+    Attributes:
+        named: by name, in the order in which it takes them, with `Held` in place of tensors.
+        keywords: the names of those that it takes by name only.
+    """
+
+    named: Mapping[str, Any] = field(default_factory=dict)
+    keywords: Collection[str] = ()
+
+
+@dataclass(frozen=True)
 class Program:
     """Calls as a graph.
 
@@ -36,6 +49,7 @@ class Program:
         text: tells graphs apart, but for the shapes and numbers of their inputs.
         inputs: the tensors that it takes, each once.
         names: of the inputs, such as "weight".
+        arguments: of the operation that the calls are of.
         outputs: the tensors that it returns.
         is_finite: whether all numbers in the calls are that are no tensors.
     """
@@ -44,17 +58,30 @@ class Program:
     text: str
     inputs: Sequence[Held]
     names: Sequence[str]
+    arguments: Arguments
     outputs: Sequence[Held]
     is_finite: bool
 
     def index_of(self, result: Held) -> int | None:
         """The place of a tensor among the outputs: of itself, or of one with its numbers; None if it is none."""
-        same = [k for k, y in enumerate(self.outputs) if y.tensor is result.tensor]
-        return next(iter([*same, *(k for k, y in enumerate(self.outputs) if y.place == result.place)]), None)
+        return _place_among(dict(enumerate(self.outputs)), result)
+
+    def places_of(self, returned: Mapping[int, Held]) -> list[int | None]:
+        """Return the places of the outputs among all that the calls return."""
+        return [_place_among(returned, y) for y in self.outputs]
+
+
+def _place_among(tensors: Mapping[int, Held], x: Held) -> int | None:
+    same = [k for k, y in tensors.items() if y.tensor is x.tensor]
+    return next(iter([*same, *(k for k, y in tensors.items() if y.place == x.place)]), None)
 
 
 def program_of(
-    calls: Sequence[Call], wanted: Sequence[Held], is_function: bool, stopped: Collection[Held] = ()
+    calls: Sequence[Call],
+    wanted: Sequence[Held],
+    is_function: bool,
+    arguments: Arguments,
+    stopped: Collection[Held] = (),
 ) -> Program:
     """Return the graph of some calls: a tensor that none of them has made is an input.
 
@@ -62,6 +89,7 @@ def program_of(
         calls: in their order.
         wanted: the results that it returns.
         is_function: whether they are those of a Function's forward, of which some may only follow it.
+        arguments: of the operation, after which its inputs are called.
         stopped: the results of the calls that no gradient passes through, see `stop_gradient`.
 
     Raises:
@@ -109,10 +137,13 @@ def program_of(
     known |= {id(y.tensor): at[y.place] for y in wanted if y.place in at and id(y.tensor) not in known}
     outputs = [y for y in wanted if y.place in {each.place for each in outputs}]
     graph.output(tuple(known[id(y.tensor)] for y in outputs))
-    names = [_name([] if is_function else calls, x, i) for i, x in enumerate(inputs)]
     text = "\n".join(f"{x.name} = {x.target}{x.args}{x.kwargs}" for x in graph.nodes)
+    return Program(graph, text, inputs, names_of(inputs, arguments), arguments, outputs, _have_finite_numbers(calls))
+
+
+def _have_finite_numbers(calls: Sequence[Call]) -> bool:
     numbers = [x for call in calls for x in tree_leaves((call.args, call.kwargs)) if isinstance(x, float)]
-    return Program(graph, text, inputs, names, outputs, all(map(math.isfinite, numbers)))
+    return all(map(math.isfinite, numbers))
 
 
 def _leading_to(wanted: Sequence[Held], calls: Sequence[Call]) -> Sequence[Call]:
@@ -135,11 +166,31 @@ def _leading_to(wanted: Sequence[Held], calls: Sequence[Call]) -> Sequence[Call]
     return found[::-1]
 
 
-def _name(calls: Sequence[Call], x: Held, place: int) -> str:
-    """The name of an operator's argument; of a Function, whose arguments are not known, a number."""
-    named = named_arguments(calls[0].target, calls[0].args, calls[0].kwargs) if len(calls) == 1 else {}
-    found = [name for name, each in named.items() if any(y is x for y in tree_leaves(each))]
-    return found[0] if found else f"input {place}"
+def arguments_of(call: Call) -> Arguments:
+    """Return the arguments of an operator."""
+    keywords = {each.name for each in call.target._schema.arguments if each.kwarg_only}
+    return Arguments(named_arguments(call.target, call.args, call.kwargs), keywords)
+
+
+def names_of(inputs: Sequence[Held], arguments: Arguments) -> list[str]:
+    """Return the names of some tensors, by the arguments that they are; one that is none has a number."""
+    known = [each for name, value in arguments.named.items() for each in _leaves_of(name, value)]
+    found = list[str]()
+    for i, x in enumerate(inputs):
+        itself = [name for name, y in known if y.tensor is x.tensor]
+        alike = [name for name, y in known if y.place == x.place]
+        named = [name for name in (*itself, *alike) if name not in found]
+        found.append(named[0] if named else f"input {i}")
+    return found
+
+
+def _leaves_of(name: str, value: Any) -> Iterator[tuple[str, Held]]:
+    """The tensors of an argument, with their names."""
+    if isinstance(value, Held):
+        yield name, value
+    elif isinstance(value, list | tuple):
+        for i, each in enumerate(value):
+            yield from _leaves_of(f"{name}[{i}]", each)
 
 
 def _before(x: Any) -> Any:

@@ -82,9 +82,9 @@ def test_a_wrong_one_is_named_and_written(model: Path, tmp_path: Path) -> None:
         ("WrongBackward", "Net")
     ]
     with np.load(tmp_path / "arrays" / "0_WrongBackward.npz") as arrays:
-        assert np.array_equal(arrays["gradient of input 0"], 3 * arrays["cotangent 0"])
-        assert np.array_equal(arrays["right gradient of input 0"], 2 * arrays["cotangent 0"])
-        assert np.array_equal(arrays["result"], 2 * arrays["input 0"])
+        assert np.array_equal(arrays["gradient of x"], 3 * arrays["cotangent 0"])
+        assert np.array_equal(arrays["right gradient of x"], 2 * arrays["cotangent 0"])
+        assert np.array_equal(arrays["result"], 2 * arrays["input x"])
     text = page.read_text()
     assert '<span class="differs">differs</span>' in text
     assert "<code>line</code>" in text
