@@ -134,35 +134,34 @@ for _command in SOURCES:
 @_command_of()
 def replay(
     context: typer.Context,
-    failure: Annotated[Path, typer.Argument(help="An .npz file that a run has written into gradparity-failures/.")],
+    failure: Annotated[
+        Path, typer.Argument(help="An .npz file of gradparity-failures/, or of gradparity audit --arrays.")
+    ],
     case: Annotated[
-        Path | None, typer.Option(help="The file that defines spec and candidate, if it is another one now.")
+        Path | None,
+        typer.Option(
+            help="The file that defines spec and candidate, if it is another one now. Of an audit's file, file.py:NAME "
+            "of the function that takes the operation's place; without it PyTorch's operator runs."
+        ),
     ] = None,
 ) -> None:
-    """Judge one failure again, at exactly the arrays of the file.
+    """Judge one failure again, or one operation of an audit, at exactly the arrays of the file.
 
     Exit codes: 0 the failure is gone, 1 the candidate still disagrees, 2 it could not be judged, 130
     interrupted.
     """
-    from parity_tests.cli.commands.replay import ReplayError
-    from parity_tests.cli.commands.replay import replay as judge_again
+    from parity_tests.cli.commands.replay import ReplayError, shown
     from parity_tests.harness.isolation.messages import CannotLoad
-    from parity_tests.harness.report.text import details
 
     try:
         with _interruption(context).raised():
-            report, gone = judge_again(failure, case)
+            found, code = shown(failure, case)
     except KeyboardInterrupt as interrupt:
         raise _interrupted() from interrupt
     except (ReplayError, CannotLoad, ValueError) as error:  # an OracleError is a ValueError
         raise _unusable(error) from error
-    if gone:
-        (row,) = report.rows
-        message = f"{row.op}: {row.candidate} agrees with the oracle now: {row.check}, {row.dtype}, {row.device}"
-        Output().show(message, soft_wrap=True, highlight=False, markup=False)
-        raise typer.Exit(0)
-    Output().show(details(report), soft_wrap=True, highlight=False)
-    raise typer.Exit(report.exit_code)
+    Output().show(found, soft_wrap=True, highlight=False)
+    raise typer.Exit(code)
 
 
 @_command_of()

@@ -43,7 +43,7 @@ class ReplayError(Exception):
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The facts about a failure, and its arrays by name.
+    """The facts that a file holds, and its arrays by name; if it has no kind, they are those of a failure.
 
     Raises:
         ReplayError: there is no such file, or it is none that gradparity has written.
@@ -62,7 +62,8 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ReplayError(f"{path}: not a failure that gradparity has written ({error})") from error
     if facts.get("format") != FORMAT:
         raise ReplayError(f"{path}: is of format {facts.get('format')!r}, this version of gradparity reads {FORMAT}")
-    _check_facts(path, facts)
+    if "kind" not in facts:
+        _check_facts(path, facts)
     return facts, arrays
 
 

@@ -17,6 +17,7 @@ from parity_tests.cli.terminal import Output, complain
 
 if TYPE_CHECKING:
     from parity_tests.auditing.findings import Audit
+    from parity_tests.auditing.operation import Operation
 
 
 def audit(
@@ -135,18 +136,24 @@ def _short(name: str) -> str:
 
 
 def _write(found: Audit, json: Path | None, html: Path | None, arrays: Path | None) -> None:
-    import numpy as np
-
     if json is not None:
-        operations = [{**asdict(replace(each, arrays={})), "arrays": [*each.arrays]} for each in found.operations]
+        operations = [_as_data(each) for each in found.operations]
         whole = {"passed": found.passed, "operations": operations, "unreached": list(found.unreached)}
         json.write_text(as_text.dumps(whole, indent=1) + "\n", encoding="utf-8")
     if arrays is not None:
+        from parity_tests.auditing.files import save
+
         arrays.mkdir(parents=True, exist_ok=True)
         for i, each in enumerate(found.faults):
-            named: dict[str, Any] = dict(each.arrays)
-            np.savez(arrays / f"{i}_{each.name.replace('::', '_').replace(' ', '_')}.npz", **named)
+            save(each, arrays / f"{i}_{each.name.replace('::', '_').replace(' ', '_')}.npz")
     if html is not None:
         from parity_tests.auditing.page import as_html
 
         html.write_text(as_html(found), encoding="utf-8")
+
+
+def _as_data(operation: Operation) -> dict[str, Any]:
+    """An operation without its arrays, of which the names are told."""
+    data = asdict(replace(operation, arrays={}, facts=None)) | {"arrays": [*operation.arrays]}
+    del data["facts"]  # which belong to the arrays
+    return data

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
+from parity_tests.cli.commands.replay_operation import replay_operation
 from parity_tests.cli.failure_file import ReplayError, read
 from parity_tests.cli.sources import SOURCES
 from parity_tests.cli.sources.case_files import CaseFile
@@ -23,8 +26,30 @@ from parity_tests.harness.report.environment import environment
 from parity_tests.harness.report.printable import in_a_line
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Note
+from parity_tests.harness.report.text import details
 from parity_tests.harness.specs.samples import Sample
 from parity_tests.harness.specs.spec import OpSpec
+
+
+def shown(path: Path, case: Path | None) -> tuple[RenderableType, int]:
+    """Judge what a file holds again, and return what is to be shown, and the exit code.
+
+    Args:
+        path: an .npz file of a failure, or of an operation of an audit.
+        case: see `replay` and `replay_operation`.
+
+    Raises:
+        ReplayError, CannotLoad, ValueError, OracleError: see `replay`.
+    """
+    facts, arrays = read(path)
+    if "kind" in facts:
+        text, code = replay_operation(path, facts, arrays, case)
+        return Text(text), code
+    report, gone = _judged_again(path, facts, arrays, case, SOURCES)
+    if not gone:
+        return details(report), report.exit_code
+    (row,) = report.rows
+    return Text(f"{row.op}: {row.candidate} agrees with the oracle now: {row.check}, {row.dtype}, {row.device}"), 0
 
 
 def replay(path: Path, case: Path | None = None, commands: Sequence[SourceCommand] = SOURCES) -> tuple[Report, bool]:
@@ -45,6 +70,18 @@ def replay(path: Path, case: Path | None = None, commands: Sequence[SourceComman
         OracleError: the primal does not run at these arrays.
     """
     facts, arrays = read(path)
+    if "kind" in facts:
+        raise ReplayError(f"{path}: is no failure of a candidate; replay it at the command line: gradparity replay")
+    return _judged_again(path, facts, arrays, case, commands)
+
+
+def _judged_again(
+    path: Path,
+    facts: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    case: Path | None,
+    commands: Sequence[SourceCommand],
+) -> tuple[Report, bool]:
     failed = FailedCandidate(path, facts["op"], facts["candidate"], facts["case"], facts["origin"])
     source = CaseFile(case) if case is not None else _source(failed, commands)
     spec, candidates = source.load()

@@ -140,7 +140,7 @@ def test_a_replay_that_is_interrupted(tmp_path: Path, monkeypatch: pytest.Monkey
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("parity_tests.cli.commands.replay.replay", interrupted)
+    monkeypatch.setattr("parity_tests.cli.commands.replay.shown", interrupted)
     monkeypatch.setattr("parity_tests.cli.case_file.load_spec", interrupted)
     for arguments in (("replay", "failure.npz"), ("mutate", case(tmp_path, RIGHT))):
         result = here(*arguments)
