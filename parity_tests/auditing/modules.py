@@ -22,7 +22,7 @@ class Modules:
 
     def __init__(self) -> None:
         self._names: dict[nn.Module, str] = {}
-        self._owners: dict[int, str] = {}  # by the identities of their parameters
+        self._owners: dict[int, str] = {}  # by the identities of their parameters and buffers
         self._running: list[str] = []
         self.hooks = self._begin, self._end
 
@@ -32,7 +32,7 @@ class Modules:
         return self._running[-1] if self._running else ""
 
     def path_of(self, tensors: Sequence[Tensor]) -> str:
-        """The path of the module that all parameters among these are of; that of the innermost one if there are none.
+        """The path of the module that has all parameters and buffers among these; if there are none, of the innermost.
 
         A module that is compiled itself calls no hook.
         """
@@ -62,7 +62,7 @@ class Modules:
             root = type(module).__name__
             for name, part in module.named_modules():
                 self._names.setdefault(part, f"{root}.{name}" if name else root)
-                for x in part.parameters(recurse=False):
+                for x in (*part.parameters(recurse=False), *part.buffers(recurse=False)):
                     self._owners.setdefault(id(x), self._names[part])
         self._running.append(self._names[module])
 
