@@ -251,7 +251,8 @@ class _Judge:
             of_inputs = _gradients(node, program, gradients) if node is not None else {}
             real = [k for k, y in enumerate(program.outputs) if is_real(y.tensor)]
             places = program.places_of(dict(enumerate(region.returned)))
-            return compare(Differentiated(program, of_results, of_inputs, real, places))
+            changed = region.changed_in(program)
+            return compare(Differentiated(program, of_results, of_inputs, real, places, changed))
 
         return _operation("compiled region", region.module, region.line, compared)
 

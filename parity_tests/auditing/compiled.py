@@ -7,7 +7,7 @@ import copy
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +51,7 @@ class Region:
         recorder: has the calls of the program.
         results: of the program.
         returned: the tensors that the compiled region returns.
+        changed: the names of the arguments that it writes real numbers to, by the identities of the copies.
         arguments: of the compiled region.
     """
 
@@ -62,7 +63,13 @@ class Region:
     recorder: Recorder
     results: Sequence[Tensor]
     returned: Sequence[Held]
+    changed: Mapping[int, str]
     arguments: Arguments
+
+    def changed_in(self, program: Program) -> dict[int, str]:
+        """Return the names of the arguments that are written to, by the places of a program's results."""
+        names = {id(self.outputs[copy]): name for copy, name in self.changed.items()}
+        return {k: names[id(y)] for k, y in enumerate(program.outputs) if id(y) in names}
 
     def program(self) -> Program:
         """Return the program, with the inputs and outputs of the compiled region.
@@ -156,6 +163,10 @@ class Regions:
                 self.recorder.save(x.memory)
         found = compiled(*args)
         pairs = [(x, y) for x, y in zip(expected, found, strict=not failed) if isinstance(y, Tensor)]
+        results = {id(x) for x, _ in pairs}
+        numbers = [i for i, x in given.items() if not failed and copies[i]._version and is_real(x.tensor)]
+        changed = {i: copies[i] for i in numbers if id(copies[i]) not in results}
+        pairs += [(x, args[i]) for i, x in changed.items()]
         region = Region(
             self._modules.path_of(args),
             line,
@@ -165,6 +176,7 @@ class Regions:
             inner,
             [x for x, _ in pairs],
             [self.recorder.hold(y) for y in found if isinstance(y, Tensor)],
+            {id(x): names[i] for i, x in changed.items()},
             Arguments({name: given.get(i, x) for i, (name, x) in enumerate(zip(names, args, strict=True))}),
         )
         self.ran.append(region)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -39,6 +39,8 @@ class Differentiated:
         gradients: by the places of its inputs; None is zero.
         compared: the places of the results that are compared.
         places: of the program's results, among all that the operation returns; None of one that is none of these.
+        changed: the names of the inputs that the operation writes to, by the places of the results that have the new
+            numbers.
     """
 
     program: Program
@@ -46,6 +48,16 @@ class Differentiated:
     gradients: dict[int, Tensor | None]
     compared: Collection[int]
     places: Sequence[int | None]
+    changed: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the results."""
+        count = len(self.program.outputs)
+        return [
+            f"{self.changed[k]} afterwards" if k in self.changed else f"result {k}" if count > 1 else "result"
+            for k in range(count)
+        ]
 
 
 @dataclass(frozen=True)
@@ -92,8 +104,7 @@ def compare(operation: Differentiated) -> Compared:
             raise NotFollowed("it chose otherwise among equal numbers, since its integers are not JAX's")
     of_inputs, of_all = (all(np.isfinite(x).all() for x in each) for each in (given[: len(real)], given))
     stored = [
-        Stored(f"result {k}" if len(found) > 1 else "result", *pairs[k], found[k], of_inputs and program.is_finite)
-        for k in operation.compared
+        Stored(operation.names[k], *pairs[k], found[k], of_inputs and program.is_finite) for k in operation.compared
     ]
     undefined = any(np.isnan(c).any() for c in drawn)
     for i, pair in zip([] if undefined else moved, pairs[len(found) :], strict=not undefined):
@@ -102,7 +113,8 @@ def compare(operation: Differentiated) -> Compared:
     rows = [each.row(precision.tiny) for each in stored]
     kept = None
     if not all(row.agrees for row in rows):
-        kept = recorded(program, operation.places, cotangents, precision.name, numbers, stored)
+        of_results = [*zip(operation.names, operation.places, strict=True)]
+        kept = recorded(program, of_results, cotangents, precision.name, numbers, stored)
     return Compared(rows, kept, COTANGENT_NAN if undefined else "")
 
 

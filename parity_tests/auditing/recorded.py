@@ -34,7 +34,7 @@ class Recorded:
 
 def recorded(
     program: Program,
-    places: Sequence[int | None],
+    results: Sequence[tuple[str, int | None]],
     cotangents: Mapping[int, Tensor],
     precision: str,
     numbers: Sequence[np.ndarray],
@@ -44,7 +44,7 @@ def recorded(
 
     Args:
         program: the operation.
-        places: of the program's results, among all that the operation returns.
+        results: the names of the program's results, and their places among all that the operation returns.
         cotangents: by the places of the program's results.
         precision: the format that its bounds are for.
         numbers: of the program's inputs.
@@ -56,13 +56,13 @@ def recorded(
         inputs.add(name, x)
     arrays, dtypes, drawn = inputs.arrays, inputs.dtypes, dict[str, int]()
     for k, c in cotangents.items():
-        name, place = f"cotangent {k}", places[k]
+        name, (_, place) = f"cotangent {k}", results[k]
         arrays[name], dtypes[name] = numbers_of(c), _word(c.dtype)
         if place is not None:
             drawn[name] = place
     for each in stored:
         arrays |= {each.name: each.found, f"right {each.name}": each.exact, f"bound of {each.name}": each.bound}
-    of_results = {f"result {k}" if len(places) > 1 else "result": place for k, place in enumerate(places)}
+    of_results = dict(results)
     of_gradients = {f"gradient of {name}": _input(name) for name in program.names}
     compared = [
         Place(each.name, each.is_finite, of_results.get(each.name), of_gradients.get(each.name)) for each in stored

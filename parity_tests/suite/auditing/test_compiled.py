@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from parity_tests.auditing.audit import audit
 from parity_tests.auditing.findings import Audit
 from parity_tests.auditing.operation import Finding, Operation
+from parity_tests.auditing.replayed import replayed
 from parity_tests.suite.auditing.steps import Block, Softmax, WithoutSum, made
 
 REGION = "compiled region"
@@ -118,6 +119,44 @@ def test_a_module_that_is_compiled_as_a_whole_has_its_path() -> None:
     found = audit(model, ids, compiled=True)
     assert found.passed, str(found)
     assert [(each.module, each.finding) for each in regions(found)] == [("Model.blocks.1", Finding.AGREES)]
+
+
+@pytest.mark.slow
+def test_inputs_have_their_names_and_what_is_written_to_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor.lowering import lowerings
+
+    class Counted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.line, self.total = nn.Linear(4, 2), nn.Buffer(torch.zeros(2))
+
+        def forward(self, x: Tensor, *, scales: list[Tensor]) -> Tensor:
+            y = self.line(x) * scales[0]
+            self.total.add_(y.detach().cos().sum(0))
+            return y
+
+    net, scales = Counted(), [drawn(2)]
+    net.compile()
+    right = audit(net, drawn(3, 4), scales=scales, compiled=True)
+    assert right.passed, str(right)
+    (region,) = regions(right)
+    assert region.module == "Counted"
+    gradients = {f"gradient of {name}" for name in ("x", "scales[0]", "line.weight", "line.bias")}
+    assert {row.name for row in region.rows} == {"result 0", "total afterwards", *gradients}
+    torch._dynamo.reset()
+    monkeypatch.setitem(lowerings, aten.cos.default, lowerings[aten.sin.default])
+    (fault,) = audit(net, drawn(3, 4), scales=scales, compiled=True).faults
+    assert [row.name for row in fault.rows if not row.agrees] == ["total afterwards"]
+    assert fault.facts is not None
+    names = [*fault.facts.arguments]
+
+    def as_it_is(*given: Tensor) -> Tensor:
+        by_name = dict(zip(names, given, strict=True))
+        return F.linear(by_name["x"], by_name["line.weight"], by_name["line.bias"]) * by_name["scales[0]"]
+
+    again = replayed(as_it_is, fault.facts, fault.arrays)
+    assert {row.name for row in again} == {"result 0", *gradients}
+    assert all(row.agrees for row in again)
 
 
 class Cosine(nn.Module):
