@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import sys
@@ -18,7 +19,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from parity_tests.auditing.functions import Applied, applied_in
+from parity_tests.auditing.functions import Applied, applied_in, before_each
 from parity_tests.auditing.modules import Modules
 from parity_tests.conversion.graph import named_arguments
 from parity_tests.conversion.recording import line_of_frame
@@ -98,7 +99,7 @@ class Call:
         args: its arguments, with `Held` in place of tensors.
         kwargs: its keyword arguments, likewise.
         results: its results, likewise, in their order.
-        new: the tensors among its arguments that no call has made, and that were not there before the step.
+        new: the tensors among its arguments that no call has made, and that were not there before a Function.
         several: whether it returns several results, or a list of them.
         grad: whether gradients were enabled.
         module: the path of the module in whose forward it was called; empty if there was none.
@@ -122,13 +123,17 @@ class Recorder(TorchDispatchMode):
     The number of a node is drawn right before its operator runs, so that the last number that was drawn is the node's.
     What runs without a gradient has the number of the node before.
 
+    Args:
+        modules: in whose forwards the calls are.
+        is_function: whether all of them are one function, as the program of a compiled region is.
+
     Attributes:
         calls: by that number.
         made: the tensors that are results of each node, by which result they are.
         applied: the Functions, by the number of their node, with `Held` in place of tensors; None of other nodes.
     """
 
-    def __init__(self, modules: Modules) -> None:
+    def __init__(self, modules: Modules, is_function: bool = False) -> None:
         super().__init__()
         self.calls: defaultdict[int, list[Call]] = defaultdict(list)
         self.made: defaultdict[Any, dict[int, Held]] = defaultdict(dict)
@@ -136,8 +141,28 @@ class Recorder(TorchDispatchMode):
         self._modules = modules
         self._memory: defaultdict[int, weakref.WeakSet[Held]] = defaultdict(weakref.WeakSet)
         self._made: set[int] = set()  # the identities of all results, which live as long as the calls
-        # What a Function reads that is not there before the step may depend on its arguments.
-        self._there: dict[int, weakref.ref | None] = {memory_of(x): weakref.ref(x) for x in _tensors()}
+        self._there: dict[int, weakref.ref | None] = {}
+        self._is_known = False  # whether it has what was there before the first Function
+        self._left = contextlib.ExitStack()
+        if is_function:
+            self._look()
+
+    def __enter__(self) -> Recorder:
+        """Record from now on."""
+        super().__enter__()
+        self._left.enter_context(before_each(self._look))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Record no more."""
+        self._left.close()
+        super().__exit__(*error)
+
+    def _look(self) -> None:
+        """Look which tensors there are: what is read that a Function does not find may depend on its arguments."""
+        if not self._is_known:
+            self._is_known = True
+            self._there = {memory_of(x): weakref.ref(x) for x in _tensors()} | self._there
 
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and record it."""

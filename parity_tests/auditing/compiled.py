@@ -113,7 +113,7 @@ class Regions:
     """
 
     def __init__(self, modules: Modules) -> None:
-        self.recorder = _Compiling(modules)
+        self.recorder = _Compiling(modules, is_function=True)
         self.ran: list[Region] = []
         self.nodes: dict[Any, Region] = {}
         self._modules = modules
@@ -148,7 +148,7 @@ class Regions:
         given = {i: self.recorder.hold(x) for i, x in enumerate(args) if isinstance(x, Tensor)}
         with torch.enable_grad():  # no leaves, to which a program may not write
             copies = [_copy(x) if i in given else x for i, x in enumerate(args)]
-        inner, failed, expected = Recorder(self._modules), "", ()
+        inner, failed, expected = Recorder(self._modules, is_function=True), "", ()
         with torch.random.fork_rng():
             try:
                 with inner:

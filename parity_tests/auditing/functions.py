@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import torch
+from torch._functorch import utils
 
 _APPLY = torch.autograd.Function.apply.__func__.__code__
 
@@ -52,3 +54,22 @@ def applied_in(frame: FrameType | None) -> Applied | None:
             return Applied(variables["cls"], variables["args"], variables["kwargs"])
         frame = frame.f_back
     return None
+
+
+@contextlib.contextmanager
+def before_each(call: Callable[[], None]) -> Iterator[None]:
+    """Call something before the forward of each Function that is applied in this context.
+
+    A Function's `apply` may be bound already, so that it is in the first thing which that calls.
+    """
+    unwrap = utils.unwrap_dead_wrappers
+
+    def called_and_unwrapped(args: tuple[Any, ...]) -> tuple[Any, ...]:
+        call()
+        return unwrap(args)
+
+    utils.unwrap_dead_wrappers = called_and_unwrapped
+    try:
+        yield
+    finally:
+        utils.unwrap_dead_wrappers = unwrap
