@@ -17,10 +17,10 @@ from torch import Tensor
 from torch._C import _autograd
 from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 from parity_tests.auditing.functions import Applied, applied_in, before_each
 from parity_tests.auditing.modules import Modules
+from parity_tests.auditing.structures import leaves, mapped
 from parity_tests.conversion.graph import named_arguments
 from parity_tests.conversion.recording import line_of_frame
 
@@ -162,7 +162,8 @@ class Recorder(TorchDispatchMode):
         """Look which tensors there are: what is read that a Function does not find may depend on its arguments."""
         if not self._is_known:
             self._is_known = True
-            self._there = {memory_of(x): weakref.ref(x) for x in _tensors()} | self._there
+            there: dict[int, weakref.ref | None] = {memory_of(x): weakref.ref(x) for x in _tensors()}
+            self._there = there | self._there
 
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and record it."""
@@ -170,17 +171,17 @@ class Recorder(TorchDispatchMode):
         if not torch.is_grad_enabled() and number not in self.applied:  # it may be in the forward of a Function
             found = applied_in(sys._getframe(1))
             if found is not None:
-                found = Applied(found.function, *tree_map(self.hold, (found.args, found.kwargs)))
+                found = Applied(found.function, *mapped(self.hold, (found.args, found.kwargs)))
             self.applied[number] = found
-        held_args, held_kwargs = tree_map(self.hold, (args, kwargs))
-        taken = [x for x in tree_leaves((held_args, held_kwargs)) if isinstance(x, Held)]
+        held_args, held_kwargs = mapped(self.hold, (args, kwargs))
+        taken = [x for x in leaves((held_args, held_kwargs)) if isinstance(x, Held)]
         new = [x for x in taken if not self._is_there(x)]
         for x in _written(func, held_args, held_kwargs):
             self.save(x.memory)
         found = func(*args, **kwargs)
         several = isinstance(found, tuple | list)
-        results = [tree_map(self._result, y) for y in (found if several else (found,))]
-        made = [y for y in tree_leaves(results) if isinstance(y, Held)]
+        results = [mapped(self._result, y) for y in (found if several else (found,))]
+        made = [y for y in leaves(results) if isinstance(y, Held)]
         self._there |= {x.memory: None for x in (*taken, *made)}
         self._made |= {id(y.tensor) for y in made}
         where = torch.is_grad_enabled(), self._modules.path, line_of_frame(sys._getframe(1))
@@ -252,7 +253,7 @@ def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Seque
     schema = func._schema.arguments
     names = {each.name for each in schema if each.alias_info is not None and each.alias_info.is_write}
     named = named_arguments(func, args, kwargs)
-    return [x for name in names for x in tree_leaves(named.get(name)) if isinstance(x, Held)]
+    return [x for name in names for x in leaves(named.get(name)) if isinstance(x, Held)]
 
 
 def written_to(call: Call) -> Sequence[Held]:

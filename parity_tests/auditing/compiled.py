@@ -17,7 +17,6 @@ from torch._dynamo import lookup_backend
 from torch._dynamo.eval_frame import skip_code
 from torch.autograd.function import BackwardCFunction
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves
 
 from parity_tests.auditing.calls import Call, Held, Recorder, written_to
 from parity_tests.auditing.modules import Modules
@@ -31,6 +30,7 @@ from parity_tests.auditing.program import (
     program_of,
     results_of,
 )
+from parity_tests.auditing.structures import leaves
 from parity_tests.conversion.recording import line_of_frame
 from parity_tests.harness.exceptions.errors import described
 
@@ -221,7 +221,7 @@ def _verify_written(calls: Sequence[Call]) -> None:
     Raises:
         NotFollowed: a call does.
     """
-    held = [x for call in calls for x in tree_leaves((call.args, call.kwargs, call.results)) if isinstance(x, Held)]
+    held = [x for call in calls for x in leaves((call.args, call.kwargs, call.results)) if isinstance(x, Held)]
     for call in calls:
         for y in written_to(call):
             under_no_grad = y.maker is not None and not call.grad

@@ -13,11 +13,11 @@ from jax import lax
 from jax.extend import core
 from torch import Tensor
 from torch.fx import Node
-from torch.utils._pytree import tree_leaves
 
 from parity_tests.auditing.program import NotFollowed, Program, is_integral, is_real, stop_gradient
 from parity_tests.auditing.recorded import Recorded, recorded
 from parity_tests.auditing.stored import Stored
+from parity_tests.auditing.structures import leaves
 from parity_tests.certificate.certificate import Row
 from parity_tests.certificate.within_bounds import bounds_of
 from parity_tests.conversion.graph import Graph, OneReal, numbers_of
@@ -118,9 +118,9 @@ def compare(operation: Differentiated) -> Compared:
     return Compared(rows, kept, COTANGENT_NAN if undefined else "")
 
 
-# The programs of JAX: operations that differ in their numbers only have one, in this audit or another.
+# The programs of JAX: operations that differ in their real numbers only have one, in this audit or another.
 _TRACED: dict[Any, core.ClosedJaxpr] = {}
-_MOST = 1024
+_MOST, _LARGE = 1024, 2**14  # programs; bytes of the integers of one
 
 
 def _counterpart(
@@ -148,9 +148,11 @@ def _counterpart(
         _, pull, found = jax.vjp(results, *(inputs[i] for i in moved), has_aux=True)
         return [*found, *pull(list(arrays[len(real) :]))]
 
-    if len(real) < len(numbers):  # the program has the numbers of integers in it
+    fixed = [(i, numbers[i]) for i in range(len(numbers)) if i not in real]  # the program has these numbers in it
+    if sum(x.nbytes for _, x in fixed) > _LARGE:
         return jax.make_jaxpr(in_jax)(*given)
-    key = program.text, tuple(moved), tuple(places), tuple(x.shape for x in given)
+    has = tuple((i, x.dtype, x.shape, x.tobytes()) for i, x in fixed)
+    key = program.text, tuple(moved), tuple(places), tuple(x.shape for x in given), has
     if key not in _TRACED:
         if len(_TRACED) == _MOST:
             del _TRACED[next(iter(_TRACED))]  # the oldest
@@ -172,7 +174,7 @@ def _format(program: Program) -> Precision:
     Raises:
         NotFollowed: one is of complex numbers, or of a dtype whose roundings are no rounding errors.
     """
-    tensors = [x for node in program.graph.nodes for x in tree_leaves(node.meta.get("val")) if isinstance(x, Tensor)]
+    tensors = [x for node in program.graph.nodes for x in leaves(node.meta.get("val")) if isinstance(x, Tensor)]
     inexact = [x.dtype for x in (*tensors, *(y.tensor for y in program.outputs)) if not is_integral(x)]
     names = {str(dtype).removeprefix("torch.") for dtype in inexact}
     unknown = sorted(names - PRECISIONS.keys())

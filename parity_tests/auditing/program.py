@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torch.utils._pytree import tree_leaves, tree_map
 
 from parity_tests.auditing.calls import Call, Held, written_to
+from parity_tests.auditing.structures import leaves, mapped
 from parity_tests.conversion.graph import named_arguments
 
 _BY_MEMORY = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_.default)
@@ -114,7 +114,7 @@ def program_of(
         return known[id(x.tensor)]
 
     for call in calls:
-        args, kwargs = tree_map(node_of, (call.args, call.kwargs))
+        args, kwargs = mapped(node_of, (call.args, call.kwargs))
         target = call.target
         _verify_in_order(call)
         if target._schema.is_mutable:
@@ -142,7 +142,7 @@ def program_of(
 
 
 def _have_finite_numbers(calls: Sequence[Call]) -> bool:
-    numbers = [x for call in calls for x in tree_leaves((call.args, call.kwargs)) if isinstance(x, float)]
+    numbers = [x for call in calls for x in leaves((call.args, call.kwargs)) if isinstance(x, float)]
     return all(map(math.isfinite, numbers))
 
 
@@ -154,9 +154,9 @@ def _leading_to(wanted: Sequence[Held], calls: Sequence[Call]) -> Sequence[Call]
     """
     found, needed = list[Call](), {y.memory for y in wanted}
     for call in reversed(calls):
-        if any(y.memory in needed for y in tree_leaves(call.results) if isinstance(y, Held)):
+        if any(y.memory in needed for y in leaves(call.results) if isinstance(y, Held)):
             found.append(call)
-            needed |= {x.memory for x in tree_leaves((call.args, call.kwargs)) if isinstance(x, Held)}
+            needed |= {x.memory for x in leaves((call.args, call.kwargs)) if isinstance(x, Held)}
     for call in found:
         if any(is_real(x.tensor) for x in call.new):
             raise NotFollowed("its forward reads a tensor that was not there before, and may be made by a kernel")
@@ -210,7 +210,7 @@ def _verify_given(x: Held, inputs: Sequence[Held], outputs: Sequence[Held]) -> N
 def _verify_in_order(call: Call) -> None:
     """Refuse a call that reads the memory of a view in another order than that of its numbers."""
     if call.target in _BY_MEMORY:
-        x = next(x for x in tree_leaves(call.args) if isinstance(x, Held)).tensor
+        x = next(x for x in leaves(call.args) if isinstance(x, Held)).tensor
         if not x.is_contiguous() or x.storage_offset():
             raise NotFollowed(f"{call.target.name()} reads the memory of a view, and not its numbers")
 
@@ -236,7 +236,7 @@ def _returning(target: Any) -> Any:
 
 def results_of(call: Call, which: Callable[[Tensor], bool]) -> list[Held]:
     """Return the results of a call that are of some kind, in their order."""
-    return [y for y in tree_leaves(call.results) if isinstance(y, Held) and which(y.tensor)]
+    return [y for y in leaves(call.results) if isinstance(y, Held) and which(y.tensor)]
 
 
 def is_integral(x: Tensor) -> bool:

@@ -277,3 +277,19 @@ def test_a_failed_audit_raises_its_text() -> None:
     with pytest.raises(AssertionError, match=r"aten::sqrt: not finite"):
         audit(lambda x: x.sqrt(), x).raise_if_failed()
     audit(lambda x: Softmax.apply(x), x).raise_if_failed()
+
+
+def test_other_indices_are_another_program() -> None:
+    x = torch.arange(5.0, requires_grad=True)
+    for chosen in ([0, 1], [3, 4], [0, 1]):
+        assert audit(lambda i: x[i].pow(2).sum(), torch.tensor(chosen)).passed
+
+
+def test_a_step_without_functions_does_not_look_which_tensors_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = list[int]()
+    monkeypatch.setattr("parity_tests.auditing.calls._tensors", lambda: looked.append(1) or iter(()))
+    x = torch.arange(5.0, requires_grad=True)
+    assert audit(torch.sin, x).passed
+    assert not looked
+    audit(lambda x: Twice.apply(Twice.apply(x)), x)
+    assert len(looked) == 1
