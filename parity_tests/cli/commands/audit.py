@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json as as_text
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,7 +59,10 @@ def audit(
         with _shown() as told:
             found = audited(step, args, kwargs, seed, compiled, told)
         Output().show("\n".join([str(found), *_known(found)]), soft_wrap=True, highlight=False, markup=False)
-        _write(found, json, html, arrays)
+        for path in _write(found, json, html, arrays):
+            case = "" if "_aten_" in path.name else " --case FILE.py:NAME"
+            told_next = f"to do: mend it, and gradparity replay {shlex.quote(str(path))}{case}"
+            Output().show(told_next, soft_wrap=True, highlight=False, markup=False)
     except (CaseError, StepFailed, OSError, ValueError) as error:
         complain(str(error))
         raise typer.Exit(COULD_NOT_RUN) from error
@@ -135,21 +139,30 @@ def _short(name: str) -> str:
     return name.partition("::")[2].partition(".")[0].strip("_").removeprefix("native_")
 
 
-def _write(found: Audit, json: Path | None, html: Path | None, arrays: Path | None) -> None:
+def _write(found: Audit, json: Path | None, html: Path | None, arrays: Path | None) -> Sequence[Path]:
+    """Write the files that are asked for, and return those of arrays."""
     if json is not None:
         operations = [_as_data(each) for each in found.operations]
         whole = {"passed": found.passed, "operations": operations, "unreached": list(found.unreached)}
         json.write_text(as_text.dumps(whole, indent=1) + "\n", encoding="utf-8")
-    if arrays is not None:
-        from parity_tests.auditing.files import save
-
-        arrays.mkdir(parents=True, exist_ok=True)
-        for i, each in enumerate(found.faults):
-            save(each, arrays / f"{i}_{each.name.replace('::', '_').replace(' ', '_')}.npz")
     if html is not None:
         from parity_tests.auditing.page import as_html
 
         html.write_text(as_html(found), encoding="utf-8")
+    return [] if arrays is None else _written_arrays(found, arrays)
+
+
+def _written_arrays(found: Audit, folder: Path) -> Sequence[Path]:
+    """Write the arrays of what is wrong; of an operation that was only given a NaN there are none."""
+    from parity_tests.auditing.files import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = list[Path]()
+    for i, each in enumerate(found.faults):
+        if each.facts is not None:
+            paths.append(folder / f"{i}_{each.name.replace('::', '_').replace(' ', '_')}.npz")
+            save(each, paths[-1])
+    return paths
 
 
 def _as_data(operation: Operation) -> dict[str, Any]:

@@ -44,6 +44,10 @@ def known():
     norm, x = nn.LayerNorm(2).bfloat16(), torch.ones(4096, 2).bfloat16()
     return lambda: norm(x).float().sum()
 
+def given_nan():
+    x = torch.full((3,), torch.nan, requires_grad=True)
+    return lambda: x.sin().sum()
+
 def no_step():
     return 3
 
@@ -76,6 +80,8 @@ def test_a_wrong_one_is_named_and_written(model: Path, tmp_path: Path) -> None:
     code, output = _run(f"{model}:wrong", "--json", data, "--html", page, "--arrays", tmp_path / "arrays")
     assert code == 1
     assert "WrongBackward: differs in Net in File" in output
+    file = tmp_path / "arrays" / "0_WrongBackward.npz"
+    assert output.endswith(f"to do: mend it, and gradparity replay {file} --case FILE.py:NAME")
     whole = json.loads(data.read_text())
     assert not whole["passed"]
     assert [(each["name"], each["module"]) for each in whole["operations"] if each["finding"] == "differs"] == [
@@ -89,6 +95,13 @@ def test_a_wrong_one_is_named_and_written(model: Path, tmp_path: Path) -> None:
     assert '<span class="differs">differs</span>' in text
     assert "<code>line</code>" in text
     assert "&#34;" in text  # quotes of the line are escaped
+
+
+def test_of_a_nan_from_outside_there_are_no_arrays(model: Path, tmp_path: Path) -> None:
+    code, output = _run(f"{model}:given_nan", "--arrays", tmp_path / "arrays")
+    assert code == 1
+    assert "by a parameter or an argument" in output
+    assert [*(tmp_path / "arrays").iterdir()] == []
 
 
 def test_a_known_defect_is_named(model: Path) -> None:
