@@ -85,7 +85,7 @@ def judged(name: str, by: str = "gradparity") -> Outcome:
     found: dict[str, Any]
     try:
         with pinned():
-            found = _compared(made(name), _CONVERTERS[by])
+            found = _compared(name, _CONVERTERS[by])
     except CannotConvert as error:
         found = {"error": str(error)}
     except Exception as error:  # whatever a peer raises is its outcome
@@ -169,9 +169,10 @@ def _named_tensors() -> Iterator[None]:
         yield
 
 
-def _compared(example: Example, convert: Callable[[Example], tuple[Function, Mapping[str, jax.Array]]]) -> Any:
-    """The fields of an outcome."""
-    outputs, weights, expected = _in_pytorch(example)
+def _compared(name: str, convert: Callable[[Example], tuple[Function, Mapping[str, jax.Array]]]) -> Any:
+    """The fields of an outcome; each run has a model of its own, since some keep what they have computed."""
+    outputs, weights, expected = _in_pytorch(made(name))
+    example = made(name)
     start = time.perf_counter()
     function, trained = convert(example)
 
@@ -192,7 +193,7 @@ def _compared(example: Example, convert: Callable[[Example], tuple[Function, Map
         "values": values,
         "gradients": gaps[worst],
         "worst": worst,
-        **(_explained(example, found, gradients) if max(values, gaps[worst]) > BOUND else {}),
+        **(_explained(name, found, gradients) if max(values, gaps[worst]) > BOUND else {}),
         "traced": round(traced - start, 2),
         "compiled": round(compiled - traced, 2),
         "megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
@@ -208,11 +209,11 @@ def _gaps(found: Any, gradients: Any, outputs: Any, expected: Any) -> tuple[floa
     return values, {name: _gap(gradients[name], g, floor) for name, g in expected.items()}
 
 
-def _explained(example: Example, found: Any, gradients: Any) -> dict[str, Any]:
+def _explained(name: str, found: Any, gradients: Any) -> dict[str, Any]:
     """The defect of PyTorch without which nothing differs, if there is one."""
-    for title, (name, otherwise) in DEFECTS.items():
-        with mock.patch.object(torch.nn.functional, name, otherwise):
-            outputs, _, expected = _in_pytorch(example)
+    for title, (operator, otherwise) in DEFECTS.items():
+        with mock.patch.object(torch.nn.functional, operator, otherwise):
+            outputs, _, expected = _in_pytorch(made(name))
         values, gaps = _gaps(found, gradients, outputs, expected)
         gap = max(values, *gaps.values())
         if gap <= BOUND:
