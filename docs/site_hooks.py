@@ -1,8 +1,8 @@
 """Hooks of MkDocs: the pages of the site that are not files in docs/, and the links between all of them.
 
 The README, the book, the benchmarks and CONTRIBUTING.md are taken as they are. The pages of the checks, of the commands
-and of the public names are generated. Links are those of the repository, so that they hold there, too; `_place` says
-where on the site a file of the repository is.
+and of the public names are generated, and the cases of failures.md are judged. Links are those of the repository, so
+that they hold there, too; `_place` says where on the site a file of the repository is.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import make_failures
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -73,7 +74,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         path = ROOT / source
         content = path.read_bytes() if path.suffix == ".svg" else path.read_text(encoding="utf-8")
         files.append(File.generated(config, _place(source), content=content))
-    for place, text in (*_generated_pages(), *_notebooks()):
+    for place, text in (*_generated_pages(), *_notebooks(), *_reports()):
         files.append(File.generated(config, place, content=text))
     return files
 
@@ -83,6 +84,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     place = page.file.src_uri
     source = next((source for source in _sources() if _place(source) == place), f"docs/{place}")
     markdown = re.sub(r"<!---.*?-->\n*", "", markdown, flags=re.DOTALL)
+    if place == "failures.md":
+        markdown = make_failures.with_pictures(markdown)
     parts = FENCE.split(markdown)
     for i in range(0, len(parts), 2):  # the others are code
         if place.startswith("book/"):
@@ -275,6 +278,11 @@ def _of_cell(cell: dict[str, Any]) -> Iterator[str]:
             yield f'<div class="shown"><template shadowrootmode="open">\n{page}\n</template></div>'
         else:
             yield f"```text\n{''.join(output.get('text') or shown['text/plain'])}\n```"
+
+
+def _reports() -> Iterator[tuple[str, str]]:
+    """The reports of the cases of failures.md, which are judged now."""
+    return ((place, page()) for place, page in make_failures.pages().items())
 
 
 def _planted(check: str) -> str:
