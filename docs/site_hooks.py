@@ -1,8 +1,8 @@
 """Hooks of MkDocs: the pages of the site that are not files in docs/, and the links between all of them.
 
-The README, the book, the benchmarks and CONTRIBUTING.md are taken as they are. The pages of the checks, of the commands
-and of the public names are generated, and the cases of failures.md are judged. Links are those of the repository, so
-that they hold there, too; `_place` says where on the site a file of the repository is.
+The README, the book, the benchmarks, CHANGELOG.md and CONTRIBUTING.md are taken as they are. The pages of the checks,
+of the commands and of the public names are generated, and the cases of failures.md are judged. Links are those of the
+repository, so that they hold there, too; `_place` says where on the site a file of the repository is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import posixpath
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ PACKAGES = (
     "torch_impl.gpu",
     "torch_impl.nn",
 )
+# Pages of the repository, below its address.
+OF_REPOSITORY = {"Repository": "", "Versions": "/releases", "Issues": "/issues"}
 FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 EQUATION = re.compile(r"\\tag\{(\d+)\}")
@@ -53,18 +56,20 @@ CITED = re.compile(r"(`[^`]*`|\$[^$]*\$|\[[^\]]*\]\([^)]*\))|\((\d{1,3})\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Fill the sections of the navigation whose pages are generated."""
+    """Fill the sections of the navigation whose pages are generated; link the repository, if its address is known."""
     sections = {
         "Checks": ["checks/index.md", *(f"checks/{name}.md" for name in _check_names())],
         "The book": ["book/index.md", *(f"book/{name}" for name in _chapters())],
         "Found": ["found.md", *(f"found/{path.name}" for path in sorted((ROOT / "docs/found").glob("*.md")))],
         "Benchmarks": ["benchmarks/index.md", *(f"benchmarks/results/{path.name}" for path in _results("md"))],
         "Reference": [{name: f"api/{name}.md"} for name in _api_pages()],
+        "Project": [{name: config.repo_url + path} for name, path in OF_REPOSITORY.items() if config.repo_url],
     }
     for section in config.nav or []:
         (title,) = section
         if title in sections:
             section[title] = [*section[title], *sections[title]]
+    config.copyright = f"gradparity {_version()}, under the Apache License 2.0"
     return config
 
 
@@ -117,6 +122,10 @@ def _inline(match: re.Match[str]) -> str:
     return convert(html.unescape(match[1]).strip())
 
 
+def _version() -> str:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+
 # Links.
 
 
@@ -125,8 +134,8 @@ def _place(source: str) -> str:
     if source in GENERATED:
         return GENERATED[source]
     folder, _, name = source.rpartition("/")
-    if source == "CONTRIBUTING.md":
-        return "contributing.md"
+    if source in ("CHANGELOG.md", "CONTRIBUTING.md"):
+        return source.lower()
     if name == "README.md":
         return posixpath.join({"derivation": "book"}.get(folder, folder), "index.md")
     if folder == "derivation":
@@ -193,7 +202,7 @@ def _sources() -> list[str]:
     """The files outside of docs/ that the site has."""
     book = [f"derivation/{path.name}" for path in sorted((ROOT / "derivation").glob("*.md"))]
     results = [f"benchmarks/results/{path.name}" for kind in ("md", "svg") for path in _results(kind)]
-    return ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", *book, *results]
+    return ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", *book, *results]
 
 
 def _results(kind: str) -> list[Path]:
