@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from parity_tests.harness.report import extent, first_order
+from parity_tests.harness.report.about import Block, blocks, markdown
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.lines_of_failures import failure_text
 from parity_tests.harness.report.results import ORACLE, Failure, Results, Row
@@ -23,7 +24,7 @@ _DECADES = 6  # of error over bound that the colours of a heat map and the bars 
 
 def as_html(report: Results) -> str:
     """The whole report as an HTML document."""
-    return _rendered("report.html", report, "failure")
+    return _rendered("report.html", report, "")
 
 
 def as_fragment(report: Results) -> str:
@@ -31,11 +32,12 @@ def as_fragment(report: Results) -> str:
 
     Its styles are nested in a class of their own, and the names of its anchors are of this report alone.
     """
-    digest = hashlib.sha256(_rendered("fragment.html", report, "failure").encode()).hexdigest()
-    return _rendered("fragment.html", report, f"failure-{digest[:8]}")
+    digest = hashlib.sha256(_rendered("fragment.html", report, "").encode()).hexdigest()
+    return _rendered("fragment.html", report, f"-{digest[:8]}")
 
 
-def _rendered(template: str, report: Results, anchor: str) -> str:
+def _rendered(template: str, report: Results, suffix: str) -> str:
+    """The whole report by a template; `suffix`: the end of the first part of every anchor."""
     environment = templates(_TEMPLATES)
     environment.filters.update(shade=shade, length=length, cell=cell, short=lambda dtype: SHORT[dtype])
     ops = dict.fromkeys(row.op for row in report.rows)
@@ -52,12 +54,33 @@ def _rendered(template: str, report: Results, anchor: str) -> str:
         tables=tables,
         dtypes=[dtype for dtype in SHORT if any(row.dtype == dtype for row in report.rows)],
         several_devices=len({row.device for row in report.rows}) > 1,
-        anchors={_place(group[0]): f"{anchor}-{i}" for i, group in enumerate([*causes, *consequences], 1)},
+        anchors={_place(group[0]): f"failure{suffix}-{i}" for i, group in enumerate([*causes, *consequences], 1)},
         causes=[(*_in_words(group), tables[group[0].op].cells[_place(group[0])[1:]]) for group in causes],
         consequences=[(line, followed[key]) for key, line in summary(consequences).items()],
+        abouts=_abouts(report, tables.values(), suffix),
         extents=extent.lines(report),
         explanations=[text.plain for text in explanations(report)],
     )
+
+
+@dataclass(frozen=True)
+class About:
+    """A check in words: its anchor on the page, what it catches, and the whole text if a candidate has failed it."""
+
+    anchor: str
+    catches: str
+    blocks: list[Block]
+
+
+def _abouts(report: Results, tables: Iterable[Table], suffix: str) -> dict[str, About]:
+    """The checks of the tables in words, in their order, as far as anything is known of them."""
+    failed = {failure.check for failure in report.failures}
+    found = {}
+    for i, check in enumerate(dict.fromkeys(check for table in tables for check in table.checks), 1):
+        text = blocks(markdown(check)) if check in failed else []
+        if text or report.catches.get(check):
+            found[check] = About(f"check{suffix}-{i}", report.catches.get(check, ""), text)
+    return found
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ The first sentence about how to mend it stands by itself: a failure ends with it
 from __future__ import annotations
 
 import re
-from importlib import resources
 
 from parity_tests.harness.checks.check import Check
+from parity_tests.harness.report.about import markdown
 
 _REMEDY = "## How to mend it"
 _RAISES = (
@@ -52,12 +52,12 @@ def to_do(check: Check, framework: str, is_wrong: bool) -> str:
 
 
 def _body(check: Check) -> str:
-    file = resources.files(__name__) / f"{check.name}.md"
-    if not file.is_file():
+    text = markdown(check.name)
+    if not text:
         raise LookupError(
             f"the check {check.name!r} has no page; write parity_tests/harness/checks/explanations/{check.name}.md"
         )
-    return file.read_text(encoding="utf-8")
+    return text
 
 
 def _facts(check: Check) -> list[str]:

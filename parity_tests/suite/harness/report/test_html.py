@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,6 +12,8 @@ import torch
 
 from parity_tests import OpSpec, Report, Verdict, crosscheck
 from parity_tests.harness.candidates.not_built import NotBuilt
+from parity_tests.harness.checks import CHECKS
+from parity_tests.harness.checks.explanations import as_markdown
 from parity_tests.harness.report.html import as_fragment, as_html, length, shade
 from parity_tests.harness.report.results import ORACLE, Row
 from parity_tests.suite.harness._ops import SQUARE, unary_function
@@ -92,8 +96,8 @@ def test_a_large_result_is_shown_in_blocks():
 
 def test_self_contained(failed):
     page = Page(as_html(failed))
-    assert page.addresses == ["#failure-1"]  # of the page itself
-    assert 'id="failure-1"' in as_html(failed)
+    assert {*page.addresses} == {"#failure-1", "#check-1", "#check-2"}  # of the page itself
+    assert all(f'id="{address[1:]}"' in as_html(failed) for address in page.addresses)
     assert not {"script", "img", "link", "iframe"} & set(page.tags)
     assert "://" not in as_html(failed)
 
@@ -122,11 +126,34 @@ def test_consequences_are_folded():
     html = as_html(report)
     folded = html[html.index("<details>") : html.index("</details>")]
     assert "by the same mistake: linearity (f64)" in folded
-    assert "mine: linearity, float64" in folded
-    assert "mine: vjp, float64" not in folded
+    text = " ".join("".join(Page(f"<p>{folded}</details></p>").text).split())
+    assert "mine: linearity, float64" in text
+    assert "mine: vjp, float64" not in text
     addresses = Page(html).addresses
-    assert sorted(addresses) == ["#failure-1", "#failure-2"]
+    assert {*addresses} == {"#failure-1", "#failure-2", "#check-1", "#check-2"}
     assert all(f'id="{address[1:]}"' in html for address in addresses)
+
+
+def test_a_check_leads_to_the_text_of_explain_if_it_fails_and_else_to_a_line(failed):
+    html = as_html(failed)
+    words = html[html.index("<h2>What the checks catch</h2>") : html.index("<h2>Environment</h2>")]
+    passing, folded = words.split("<details>")
+    forward, vjp = CHECKS["forward"], CHECKS["vjp"]
+    assert f'id="check-1"><b>forward</b>: {escape(forward.catches)}</p>' in passing
+    text = " ".join(" ".join(Page(f"<details>{folded}").text).split())
+    (_, code, _, mended, *_) = re.split(r"```(?:python)?\n", as_markdown(vjp))
+    assert escape(code.strip(), quote=False) in folded.replace("&#34;", '"').replace("&#39;", "'")
+    assert " ".join(mended.split()) in text
+    assert "How to mend it" in text
+    assert "`" not in text
+    assert html.count('<a href="#check-2">vjp</a>') == 2  # in the table, and in the heading of the failure
+
+
+@pytest.mark.parametrize("check", ["../../vjp", "no_such_check", "__init__", "a b"])
+def test_a_check_of_another_report_of_which_nothing_is_known_is_a_name(check):
+    html = as_html(Report({}, [Row("op", "mine", check, "float64", "cpu", Verdict.PASS, 0.25, 3)]))
+    assert "What the checks catch" not in html
+    assert f">{check}</th>" in html
 
 
 def test_each_operator_has_a_table():
@@ -206,10 +233,11 @@ def test_its_styles_reach_nothing_else_in_the_notebook(failed):
 
 
 def test_the_anchors_of_two_reports_in_one_notebook_differ(failed):
-    other = Report({**failed.environment, "seed": 1}, failed.rows)
-    (mine,), (theirs,) = (Page(report._repr_html_()).addresses for report in (failed, other))
-    assert mine != theirs
-    assert f'id="{mine[1:]}"' in failed._repr_html_()
+    other = Report({**failed.environment, "seed": 1}, failed.rows, catches=failed.catches)
+    mine, theirs = ({*Page(report._repr_html_()).addresses} for report in (failed, other))
+    assert len(mine) == len(theirs) == 3
+    assert not mine & theirs
+    assert all(f'id="{address[1:]}"' in failed._repr_html_() for address in mine)
     assert failed._repr_html_() == failed._repr_html_()
 
 
