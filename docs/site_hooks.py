@@ -7,7 +7,6 @@ repository, so that they hold there, too; `_place` says where on the site a file
 
 from __future__ import annotations
 
-import ast
 import html
 import json
 import posixpath
@@ -19,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import api_pages
 import make_failures
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
@@ -34,19 +34,6 @@ GENERATED = {
     "parity_tests/harness/specs/spec.py": "api/OpSpec.md",
     "parity_tests/cli/app.py": "commands.md",
 }
-# Packages and modules whose public names have a page; those of ATen's operators are on docs/aten.md.
-PACKAGES = (
-    "jax_ref",
-    "jax_ref.ffi",
-    "jax_ref.gpu",
-    "jax_ref.nn.equinox",
-    "jax_ref.nn.flax",
-    "jax_ref.sharded",
-    "torch_impl",
-    "torch_impl.derivatives",
-    "torch_impl.gpu",
-    "torch_impl.nn",
-)
 # Pages of the repository, below its address.
 OF_REPOSITORY = {"Repository": "", "Versions": "/releases", "Issues": "/issues"}
 FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
@@ -62,7 +49,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         "The book": ["book/index.md", *(f"book/{name}" for name in _chapters())],
         "Found": ["found.md", *(f"found/{path.name}" for path in sorted((ROOT / "docs/found").glob("*.md")))],
         "Benchmarks": ["benchmarks/index.md", *(f"benchmarks/results/{path.name}" for path in _results("md"))],
-        "Reference": [{name: f"api/{name}.md"} for name in _api_pages()],
+        "Reference": [{"The API": ["api/index.md", *({name: f"api/{name}.md"} for name in api_pages.api_pages())]}],
         "Project": [{name: config.repo_url + path} for name, path in OF_REPOSITORY.items() if config.repo_url],
     }
     for section in config.nav or []:
@@ -221,36 +208,9 @@ def _check_names() -> list[str]:
     return list(CHECKS)
 
 
-def _api_pages() -> dict[str, list[str]]:
-    """The pages of the public names: the names on each, as MkDocs finds them in the source."""
-    import parity_tests
-
-    pages = {name: [f"{module}.{name}"] for name, module in sorted(parity_tests._MODULES.items())}
-    return pages | {package: list(_exported(package)) for package in PACKAGES}
-
-
-def _exported(package: str) -> Iterator[str]:
-    """What a package exports, by the modules that define it; of a module that is public itself, what it defines."""
-    folder = ROOT / package.replace(".", "/")
-    file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    nested = [inner for statement in tree.body if isinstance(statement, ast.If) for inner in statement.body]
-    for statement in [*tree.body, *nested]:
-        match statement:
-            case ast.ImportFrom(module=str(module), names=names) if module.startswith(f"{package}."):
-                yield from (f"{module}.{name.name}" for name in names if name.asname == name.name)
-            case ast.AnnAssign(target=ast.Name(id=name)) if folder.is_dir():  # made when it is first used
-                yield f"{package}.{name}"
-            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) if not folder.is_dir() and name[0] != "_":
-                yield f"{package}.{name}"
-
-
 def _generated_pages() -> Iterator[tuple[str, str]]:
     yield "commands.md", _commands()
-    for name, members in _api_pages().items():
-        title = f"# {name}\n\n" if len(members) > 1 else ""
-        options = "\n    options:\n      heading_level: 2\n" if title else "\n"
-        yield f"api/{name}.md", title + "\n".join(f"::: {member}{options}" for member in members)
+    yield from api_pages.generated()
     yield from _generated_pages_of_checks()
 
 

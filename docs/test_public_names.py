@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from pathlib import Path
 from types import ModuleType
 
+import api_pages
 import pytest
 import site_hooks
 
@@ -21,16 +23,36 @@ NOT_PUBLIC = ("jax_ref.examples", "torch_impl.derivatives.functions", "torch_imp
 
 
 def on_pages(page: str) -> set[str]:
-    return {name.rpartition(".")[2] for name in site_hooks._api_pages()[page]}
+    return {name.rpartition(".")[2] for name in api_pages.api_pages()[page]}
 
 
 def test_every_name_of_the_face():
-    pages = site_hooks._api_pages()
-    assert {*gradparity.__all__} == {*parity_tests._MODULES} == pages.keys() - {*site_hooks.PACKAGES}
+    pages = api_pages.api_pages()
+    grouped = [name for group in api_pages.GROUPS.values() for name in group]
+    assert len(grouped) == len({*grouped})
+    assert {*gradparity.__all__} == {*parity_tests._MODULES} == pages.keys() - {*api_pages.PACKAGES}
     assert all(on_pages(name) == {name} for name in gradparity.__all__)
 
 
-@pytest.mark.parametrize("package", site_hooks.PACKAGES)
+def test_the_members_on_a_page_are_there_and_are_all_that_users_call():
+    for name, members in api_pages.MEMBERS.items():
+        assert [member for member in members if not hasattr(getattr(gradparity, name), member)] == []
+    assert api_pages.MEMBERS["OpSpec"] == ("from_torch",)
+    pages = [path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]]
+    called = {found for page in pages for found in re.findall(r"\breport\.([a-z_]+)\(", page)}
+    assert len(called) >= 3
+    assert called <= {*api_pages.MEMBERS["Report"]}
+
+
+def test_the_list_of_the_names_leads_to_every_page_and_says_what_each_is():
+    (index, *pages) = api_pages.generated()
+    assert index[0] == "api/index.md"
+    rows = dict(re.findall(r"^\| \[[\w.]+\]\((.+?)\) \| (.+) \|$", index[1], re.MULTILINE))
+    assert {f"api/{to}" for to in rows if not to.startswith("../")} == {place for place, _ in pages}
+    assert all(text.endswith(".") for text in rows.values()), rows
+
+
+@pytest.mark.parametrize("package", api_pages.PACKAGES)
 def test_every_name_of_a_package(package: str):
     if package in NEEDS:
         pytest.importorskip(NEEDS[package])
@@ -56,8 +78,8 @@ def test_every_package_that_exports_names_is_known():
         exports = any(isinstance(s, ast.ImportFrom) and any(n.asname == n.name for n in s.names) for s in tree.body)
         if exports and not package.startswith(NOT_PUBLIC):
             found.add(package)
-    modules = {package for package in site_hooks.PACKAGES if not (ROOT / package.replace(".", "/")).is_dir()}
-    assert found == {*site_hooks.PACKAGES} - modules | LISTED
+    modules = {package for package in api_pages.PACKAGES if not (ROOT / package.replace(".", "/")).is_dir()}
+    assert found == {*api_pages.PACKAGES} - modules | LISTED
 
 
 def test_every_operator_of_aten_is_listed():
