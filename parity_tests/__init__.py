@@ -1,4 +1,4 @@
-"""The court: judge PyTorch derivatives by an independent JAX oracle.
+"""Judge PyTorch derivatives by an independent JAX oracle.
 
 The names stand in `__init__.pyi`, a line each. They load what they need when they are first used, so that pytest, which
 imports every plugin, stays fast.

@@ -1,4 +1,4 @@
-"""The worked example as data: the spec of attn, and the implementations that stand trial."""
+"""The worked example as data: the spec of attn, and the implementations that are judged."""
 
 from __future__ import annotations
 

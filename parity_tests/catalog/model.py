@@ -1,4 +1,4 @@
-"""Attention for models as data: specs that cross its options, and the implementations that stand trial.
+"""Attention for models as data: specs that cross its options, and the implementations that are judged.
 
 The oracle of `HEAD` is one head, with the explicit formulas of derivation/model.md, which JAX's autodiff certifies.
 That of the others is attention written a second time, on whole arrays, without maps and rules: it judges how the face

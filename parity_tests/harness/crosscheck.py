@@ -122,7 +122,7 @@ def crosscheck(
         limits: checks that every candidate is known to fail, each with the reason; they must fail. By default what its
             author declared by PyTorch's own means (no `jvp`, no vmap rule, `once_differentiable`) and what PyTorch
             lacks, each for the checks that it is about. A report passes only if a derivative of each was judged.
-        arithmetic: what every candidate rounds in the 16-bit formats, an `Arithmetic`; one of several may have its own:
+        arithmetic: what every candidate rounds in the 16-bit dtypes, an `Arithmetic`; one of several may have its own:
             `Candidate(f, arithmetic=...)`. Values and first derivatives are then held to it. By default a result may be
             off as if every operation was rounded, and is SUSPECT if its error does not look like rounding.
         name: the candidate's name in the report; by default its own.

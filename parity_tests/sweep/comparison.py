@@ -196,7 +196,7 @@ def _off(value: float, slopes: Slopes, may_be_undefined: bool) -> float:
 
 
 def accused_by_both(first: Verdict, second: Verdict) -> Verdict:
-    """Return who is wrong by two witnesses whose verdicts differ; UNDECIDED if there is nobody whom both accuse."""
+    """Return who is wrong by two witnesses whose verdicts differ; UNDECIDED if there is nobody whom both find wrong."""
     accused = {
         Verdict.WRONG_IN_PYTORCH: {"PyTorch"},
         Verdict.WRONG_IN_JAX: {"JAX"},

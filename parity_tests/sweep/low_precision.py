@@ -111,7 +111,7 @@ class LowPrecision:
             fits = np.isfinite(j) & (np.abs(j) < self.format.largest / 4) & usable
             fits = fits & ~differing(d, j, HALF_OF_THE_DIGITS, HALF_OF_THE_DIGITS)
             if not fits.any():
-                tally.refused("the frameworks differ in float64, or the format does not hold the numbers")
+                tally.refused("the frameworks differ in float64, or the dtype does not hold the numbers")
                 continue
             tally.compared(self.case.call, bool((p != 0).any()))
             few = TIMES * (self.format.u * np.abs(j) + self.format.tiny)

@@ -1,7 +1,7 @@
 """The lines of the sweep for an operator whose formulas have a planted mistake, one at a time.
 
 A mistake is judged as PyTorch's own derivatives are, in first order, at the same calls; only that the derivative is the
-text of the formula, evaluated. JAX's side of a call serves all mistakes, and a mistake is let go once it is convicted.
+text of the formula, evaluated. JAX's side of a call serves all mistakes, and a mistake is let go once it is found.
 What PyTorch's formula itself says otherwise than JAX does not count: there the mistake is given JAX's number.
 """
 
@@ -31,7 +31,7 @@ from parity_tests.sweep.lines import Finding, Line, Verdict
 from parity_tests.sweep.tallies import Tally, names_of
 from torch_impl.derivatives import Entry, lookup
 
-# How the reason of a line begins that convicts nobody.
+# How the reason of a line begins that finds nothing.
 CHANGES_NOTHING = "changes no value"
 STOPS = "stops with an error"  # and changes no value elsewhere
 NOT_EVALUATED = "the formula cannot be evaluated"
@@ -52,7 +52,7 @@ def judge_mutants(operator: str, modes: Sequence[str], dtypes: Sequence[str]) ->
 
     Returns:
         A line for each mistake, which is of its kind and text, "sign: self = -grad.conj()", in each dtype up to the
-        first in which it is convicted: in which the verdict is that PyTorch is wrong. Otherwise the reason begins with
+        first in which it is found: in which the verdict is that PyTorch is wrong. Otherwise the reason begins with
         one of the constants of this module.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The commands `gradparity checks` and `gradparity explain`: what the checks catch, and how to mend it."""
+"""The commands `gradparity checks` and `gradparity explain`: what the checks catch, and how to fix it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def checks() -> None:
 def explain(
     check: Annotated[str, typer.Argument(help="The name of a check, as in the first column of the table.")],
 ) -> None:
-    """Say what a check catches, with an example that it catches, and how to mend it.
+    """Say what a check catches, with an example that it catches, and how to fix it.
 
     The example is a case file: `gradparity check` judges it. Exit codes: 0, and 2 for a name that no check has.
     """

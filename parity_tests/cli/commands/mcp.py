@@ -77,7 +77,7 @@ def protocol(server: Server) -> MCPServer:
 
     @tools.tool()
     def explain(check: str) -> dict[str, Any]:
-        """Say what a check catches, with an example, and how to mend it; `check`: its name, such as "vjp"."""
+        """Say what a check catches, with an example, and how to fix it; `check`: its name, such as "vjp"."""
         return _ran("explain", check)
 
     @tools.tool()

@@ -37,7 +37,7 @@ def report(
         typer.Option("--schema", callback=_show_schema, is_eager=True, help="Print the JSON Schema of such data."),
     ] = False,
 ) -> None:
-    """Show the report of an earlier run; or merge several, and say what is new and what is mended in the last.
+    """Show the report of an earlier run; or merge several, and say what is new and what is fixed in the last.
 
     In the merged report a row that several have is that of the last. Exit codes: of one report as of its run; of
     several 0 if nothing is new, 1 if something is, or if a row that passed or failed is skipped or refused now, 2 if a

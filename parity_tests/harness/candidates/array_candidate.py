@@ -17,7 +17,7 @@ from parity_tests.harness.candidates.torch_refusals import BadOutput, Refused
 class ArrayCandidate(FormulaCandidate):
     """Formulas on NumPy arrays to be judged.
 
-    They get arrays in the format that is judged, of every input, in the order of the spec. NumPy has no bfloat16: there
+    They get arrays in the dtype that is judged, of every input, in the order of the spec. NumPy has no bfloat16: there
     they get float32, and each result is rounded once.
 
     Args:
@@ -28,7 +28,7 @@ class ArrayCandidate(FormulaCandidate):
         jvp: (inputs..., tangents..., **params) -> the tangents of the outputs. None: it has no JVP.
         name: its name in reports; by default that of `forward`.
         limits: the checks that it is known to fail, each with the reason.
-        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
+        arithmetic: what it rounds in the 16-bit dtypes, if that is to be held against it; see `Arithmetic`.
 
     Raises:
         TypeError: a formula is no function, or `arithmetic` is no `Arithmetic`.

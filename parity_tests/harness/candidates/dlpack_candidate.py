@@ -14,7 +14,7 @@ from parity_tests.harness.exceptions.defects import first_line
 class DLPackCandidate(FormulaCandidate):
     """Formulas on arrays of any library that speaks DLPack, to be judged: a value, and a VJP and a JVP of its own.
 
-    They get contiguous arrays with `__dlpack__`, in the format that is judged, on its device, of every input, in the
+    They get contiguous arrays with `__dlpack__`, in the dtype that is judged, on its device, of every input, in the
     order of the spec: tensors of PyTorch without a gradient, which functions of TVM FFI take as they are, and other
     libraries by their `from_dlpack`. They return such arrays of any library.
 
@@ -26,7 +26,7 @@ class DLPackCandidate(FormulaCandidate):
         jvp: (inputs..., tangents..., **params) -> the tangents of the outputs. None: it has no JVP.
         name: its name in reports; by default that of `forward`.
         limits: the checks that it is known to fail, each with the reason.
-        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
+        arithmetic: what it rounds in the 16-bit dtypes, if that is to be held against it; see `Arithmetic`.
 
     Raises:
         TypeError: a formula is no function, or `arithmetic` is no `Arithmetic`.

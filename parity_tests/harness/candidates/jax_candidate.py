@@ -68,7 +68,7 @@ class JaxCandidate(TransformedCandidate):
         returns: what the operator returns, if that is more than a tuple of numbers; the harness finds out.
         limits: the checks that it is known to fail, each with the reason. `None`: where it has no rule of its own
             (forward mode of a `custom_vjp`, ...).
-        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
+        arithmetic: what it rounds in the 16-bit dtypes, if that is to be held against it; see `Arithmetic`.
         programs: what has been compiled of it, for all checks; see `jax_programs`.
     """
 

@@ -42,10 +42,10 @@ class MLXCandidate(BoundCandidate, TransformedCandidate):
     its inputs is seen; a derivative is made of copies, which `mx.vjp` and `mx.jvp` hand to the function.
 
     Attributes:
-        call: (inputs..., **params) -> array or tuple of arrays. The inputs are `mx.array`s in the judged format.
+        call: (inputs..., **params) -> array or tuple of arrays. The inputs are `mx.array`s in the judged dtype.
         name: its name in reports; by default that of `call`.
         limits: the checks that it is known to fail, each with the reason; `None`: those for which MLX has no rule.
-        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
+        arithmetic: what it rounds in the 16-bit dtypes, if that is to be held against it; see `Arithmetic`.
     """
 
     framework = "MLX"

@@ -108,7 +108,7 @@ class Refused(Exception):
 def remedy(refusal: Refused, check: str) -> str:
     """Return what to do about a refusal that excuses nothing in the row of this check."""
     if check == "forward":
-        return "it must run: leave the format or the sample out (OpSpec.dtypes, domains), or mend it"
+        return "it must run: leave the dtype or the sample out (OpSpec.dtypes, domains), or fix it"
     if check in REQUIRED:
         return "no refusal excuses a first derivative: give it one, or judge its values alone (--only forward)"
     if refusal.reason is Reason.OWN:

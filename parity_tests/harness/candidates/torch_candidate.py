@@ -37,8 +37,8 @@ class Candidate(AnyCandidate):
         name: its name in reports; by default that of `call`.
         limits: the checks that it is known to fail, each with the reason; a limit that does not hold is a failure.
             `None`: those that its author declares by PyTorch's own means (no `jvp`, no vmap rule, ...), and what
-            PyTorch's operators lack themselves (a format, forward mode of a gradient).
-        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
+            PyTorch's operators lack themselves (a dtype, forward mode of a gradient).
+        arithmetic: what it rounds in the 16-bit dtypes, if that is to be held against it; see `Arithmetic`.
     """
 
     def __init__(

@@ -240,4 +240,4 @@ def _check_apart(banks: dict[np.dtype, Bank]) -> None:
     order = np.argsort(starts, kind="stable")
     ends = (starts + np.concatenate([np.zeros(0, np.uint64), *sizes]))[order]
     if (starts[order][1:] < ends[:-1]).any():
-        raise CannotConvert("a kernel gets the same memory as numbers of several formats")
+        raise CannotConvert("a kernel gets the same memory as numbers of several dtypes")

@@ -30,10 +30,10 @@ class WarpCandidate(BoundCandidate):
 
     Attributes:
         call: (inputs..., **params) -> array or tuple of arrays, made with `requires_grad=True`. The inputs are
-            `wp.array`s in the format that is judged, on its device; kernels that take `dtype=Any` run in all of them.
+            `wp.array`s in the dtype that is judged, on its device; kernels that take `dtype=Any` run in all of them.
         name: its name in reports; by default that of `call`.
         limits: the checks that it is known to fail, each with the reason.
-        arithmetic: what it rounds in the 16-bit formats, if that is to be held against it; see `Arithmetic`.
+        arithmetic: what it rounds in the 16-bit dtypes, if that is to be held against it; see `Arithmetic`.
     """
 
     framework = "Warp"

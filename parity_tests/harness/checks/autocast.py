@@ -54,7 +54,7 @@ def _run(trial: Trial) -> Iterator[Finding]:
     if not asked:
         raise NotApplicable("the reference raises under autocast, too")
     if not told:
-        raise NotApplicable("in the formats of autocast no bound tells a result from 0")
+        raise NotApplicable("in the dtypes of autocast no bound tells a result from 0")
 
 
 def _has(device: str, precision: Precision) -> bool:

@@ -1,4 +1,4 @@
-"""exact: at small integers, results that no computation can round, bit for bit in every format.
+"""exact: at small integers, results that no computation can round, bit for bit in every dtype.
 
 No tolerance takes part. For tanh attention such are the points with q = 0 or k = 0; for what is made of sums and
 products every small integer.
@@ -87,7 +87,7 @@ def _exactly(trial, name, primals, rng, where):
 
 CHECK = Check(
     "exact",
-    "an error that a tolerance hides: small integers whose derivatives are integers, bit for bit in every format",
+    "an error that a tolerance hides: small integers whose derivatives are integers, bit for bit in every dtype",
     ("vjp", "jvp", "vjp_of_vjp"),
     _run,
     generic=True,

@@ -203,5 +203,5 @@ CHECK = Check(
     large=True,
     kernel_sized=True,
     only_short=True,
-    real_only="the 16-bit formats have real numbers only",
+    real_only="the 16-bit dtypes have real numbers only",
 )

@@ -107,5 +107,5 @@ CHECK = Check(
     generic=True,
     one_dtype=True,
     torch_only="PyTorch's operators take inputs of two dtypes, JAX promotes them first",
-    real_only="formats of 16 bits have no complex numbers",
+    real_only="dtypes of 16 bits have no complex numbers",
 )

@@ -106,7 +106,7 @@ def _at(trial: Trial, name: str, args, place: Placement) -> Iterator[Finding]:
 
 CHECK = Check(
     "points",
-    "0/0 and inf * 0 at zeros, ties, saturation, the ends of the format; a slope that no side of a kink has",
+    "0/0 and inf * 0 at zeros, ties, saturation, the ends of the dtype; a slope that no side of a kink has",
     ("vjp", "jvp"),
     _run,
     generic=True,

@@ -106,7 +106,7 @@ def _allowed(trial: Trial, f: Comparison) -> np.ndarray:
 
 CHECK = Check(
     "points_second_order",
-    "a double backward that is 0/0 or inf * 0 at zeros, at saturation, at the ends of the format",
+    "a double backward that is 0/0 or inf * 0 at zeros, at saturation, at the ends of the dtype",
     ("vjp", *_MAPS),
     _run,
     generic=True,

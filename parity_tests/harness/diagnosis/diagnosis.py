@@ -41,7 +41,7 @@ def looks_like(trial: Trial, findings: Sequence[Comparison], wrong: Comparison) 
     narrower = what_if.in_lower_precision() if what_if and not np.iscomplexobj(wrong.oracle) else None
     if narrower is not None:
         return Remark(
-            narrower, f"Compute in {trial.precision.name}, the format of the inputs, from the first step to the last"
+            narrower, f"Compute in {trial.precision.name}, the dtype of the inputs, from the first step to the last"
         )
     digits = right_to_some_digits(wrong)
     return None if digits is None else Remark(digits)

@@ -20,7 +20,7 @@ from parity_tests.harness.trial.trial import Trial
 # keeps the remark from gross errors, which code has that does something else in the narrow format.
 _MODEST = 16
 _IN_FLOAT32 = "Round less: compute in float32, long sums above all, and round each result once"
-_AS_THE_ORACLE = "Use a formula that loses as few digits as the oracle's, or compute in a wider format"
+_AS_THE_ORACLE = "Use a formula that loses as few digits as the oracle's, or compute in a wider dtype"
 
 
 def rounds_more(trial: Trial, wrong: Comparison) -> Remark | None:

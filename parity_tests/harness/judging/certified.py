@@ -83,7 +83,7 @@ class Oracles:
 
 
 _TO_DO = (
-    "mend OpSpec(vjp=, jvp=) if they are given; else say where the primal has no derivative: kinks=, domains=, or "
+    "fix OpSpec(vjp=, jvp=) if they are given; else say where the primal has no derivative: kinks=, domains=, or "
     "surrogate= for a gradient that is meant to be none"
 )
 

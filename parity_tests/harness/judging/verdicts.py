@@ -28,8 +28,8 @@ OF_A_SHORT_FORMAT = (
 )
 NO_BOUND = "no result has an error bound"
 OF_NO_BOUND = (
-    f"{NO_BOUND}: an intermediate of the oracle may exceed the format's largest number, {{largest:g}}, "
-    "or be undefined to rounding; give a primal without it, or leave the format out (OpSpec.dtypes)"
+    f"{NO_BOUND}: an intermediate of the oracle may exceed the dtype's largest number, {{largest:g}}, "
+    "or be undefined to rounding; give a primal without it, or leave the dtype out (OpSpec.dtypes)"
 )
 
 

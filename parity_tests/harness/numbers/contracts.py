@@ -9,15 +9,15 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The roundings of a candidate in a 16-bit format. It says nothing of wider formats, nor beyond first order.
+    """The roundings of a candidate in a 16-bit dtype. It says nothing of wider dtypes, nor beyond first order.
 
     Attributes:
-        inside: "float32" if everything is computed in float32 and each result is rounded to the format once; "format"
-            if the result of every operation is rounded to the format.
-        stored: the names of intermediates that are rounded to the format although the inside is float32, as what a
+        inside: "float32" if everything is computed in float32 and each result is rounded to the dtype once; "format"
+            if the result of every operation is rounded to the dtype.
+        stored: the names of intermediates that are rounded to the dtype although the inside is float32, as what a
             kernel saves for its backward, or hands to a tensor core: outputs of the operator, or what the primal or an
             explicit formula names by `jax.ad_checkpoint.checkpoint_name`.
-        operands: True if the operands of matrix products and convolutions are rounded to the format although the inside
+        operands: True if the operands of matrix products and convolutions are rounded to the dtype although the inside
             is float32, and their products added up in float32: as a tensor core takes what a kernel has computed.
 
     Raises:
@@ -41,7 +41,7 @@ class Arithmetic:
             )
         for name in ("stored", "operands"):
             if getattr(self, name) and self.inside == "format":
-                raise ValueError(f'Arithmetic: with inside="format" everything is rounded to the format; omit {name}')
+                raise ValueError(f'Arithmetic: with inside="format" everything is rounded to the dtype; omit {name}')
 
     def __str__(self) -> str:
         """The contract in words, for reports."""

@@ -75,7 +75,7 @@ def as_lines(comparison: Comparison) -> Iterator[Text]:
     """Yield a line for each row that differs or still fails, and one with the numbers."""
     groups = (
         ("new", comparison.new, "bold red"),
-        ("mended", comparison.mended, "green"),
+        ("fixed", comparison.mended, "green"),
         ("no longer judged", comparison.gone + comparison.lost, "yellow"),
         ("as before", comparison.still, "dim"),
     )

@@ -107,11 +107,11 @@ class OpSpec:
         optional: the names of inputs that may be absent, such as ["bias"]. The primal and the candidate are also called
             with None in their place, one by one and all together. So are the formulas, with None for the tangent or
             cotangent of what is absent too; they return None, or anything, for its gradient.
-        dtypes: the formats in which the operator exists and is judged: float64, float32, bfloat16, float16, complex128,
+        dtypes: the dtypes in which the operator exists and is judged: float64, float32, bfloat16, float16, complex128,
             complex64; ["bfloat16", "float16"] for one of 16 bits only. By default the four real ones, or, if complex
             inputs are given, the two complex ones. In a complex one every floating-point input is complex, its parts
             drawn as real numbers are, and must be in the domain "real"; if a given input is complex, every given input
-            keeps its own kind. The 16-bit formats have no complex numbers.
+            keeps its own kind. The 16-bit dtypes have no complex numbers.
             Formulas follow JAX's convention: a VJP is the transpose, without a conjugate.
         params: keyword parameters, handed to the primal and to the candidate; not differentiated. `AxisSize("d")` in
             one of them stands for the size of the axis d.
@@ -122,7 +122,7 @@ class OpSpec:
             right, and reported as a convention.
         accurate: True if a result that has lost digits is wrong, although the oracle's formula loses as many, where the
             problem does not force anybody to lose them. Otherwise it is only reported: LOSES DIGITS.
-        arithmetic: deprecated: what the candidates round in the 16-bit formats, or one by name for each of several;
+        arithmetic: deprecated: what the candidates round in the 16-bit dtypes, or one by name for each of several;
             see `crosscheck(..., arithmetic=...)` and `Candidate`.
         equations: where a result is derived, for messages: {"k_bar": "equation (11) in derivation/attn.md"}.
 

@@ -13,7 +13,7 @@ worst case, with a probability of 1.3e-6 if its error is normal; in arrays never
 **Projections.** Z(d) = Σ d s / v over sqrt(Σ d² s² / v²) for a term s: the result itself, its terms, and 1, which shows
 an error of one sign. Z is about normal whatever the size of the errors; where roundings are shared, and errors of many
 entries move together, it is larger by a factor that the runs show. It may reach a quantile of Student's t, with M
-degrees of freedom, so that in STATISTICS_OF_A_REPORT projections, more than one report makes, right code is accused
+degrees of freedom, so that in STATISTICS_OF_A_REPORT projections, more than one report makes, right code is reported
 with a probability of CHANCE_OF_AN_ALARM. Rounding to nearest can do the same to many numbers, and a constant that is
 rounded to the format does it to all: as much of s as so many roundings of a common factor make is taken off first.
 

@@ -53,7 +53,7 @@ def test_every_page_has_an_example_and_a_remedy(subtests: pytest.Subtests):
 def _check_page(check: str):
     page = as_markdown(CHECKS[check])
     assert page.startswith(f"# {check}\n\n**It catches** {CHECKS[check].catches}.\n\n- ")
-    assert page.count("\n## How to mend it\n") == 1
+    assert page.count("\n## How to fix it\n") == 1
     example, mended = blocks(check)
     assert "spec = OpSpec" in example
     assert "candidate" in example
@@ -66,7 +66,7 @@ def test_the_command_prints_the_page():
     assert result.exit_code == 0
     assert "It catches a cotangent that is dropped" in result.stdout
     assert "class Polar(torch.autograd.Function):" in result.stdout
-    assert "How to mend it" in result.stdout
+    assert "How to fix it" in result.stdout
 
 
 def test_a_check_that_does_not_exist():

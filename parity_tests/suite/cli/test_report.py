@@ -47,10 +47,10 @@ def test_what_is_new_and_what_is_mended(write):
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     assert "new: op, mine, forward, float64, cpu: MISMATCH" in lines
-    assert "mended: op, mine, vjp, float64, cpu: PASS" in lines
+    assert "fixed: op, mine, vjp, float64, cpu: PASS" in lines
     assert "as before: op, mine, jvp, float64, cpu: MISMATCH" in lines
     assert "no longer judged: op, mine, vmap, float64, cpu: ERROR" in lines
-    assert "1 new, 1 mended, 1 no longer judged, 1 as before" in lines
+    assert "1 new, 1 fixed, 1 no longer judged, 1 as before" in lines
 
 
 def test_nothing_new_is_no_failure(write):
@@ -71,7 +71,7 @@ def test_a_row_that_is_skipped_or_refused_now_is_no_longer_judged(write, before,
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
     assert f"no longer judged: op, mine, vjp, float64, cpu: {after}" in lines
-    assert "0 new, 0 mended, 1 no longer judged, 0 as before" in lines
+    assert "0 new, 0 fixed, 1 no longer judged, 0 as before" in lines
 
 
 def test_a_last_report_in_which_nothing_is_judged_is_no_success(write):

@@ -1,7 +1,7 @@
-"""A page in Markdown about each check, in the file of its name: an example that fails, and how to mend it.
+"""A page in Markdown about each check, in the file of its name: an example that fails, and how to fix it.
 
 The first code block of a page is a case file that the check must catch; the second one, appended to it, must pass.
-The first sentence about how to mend it stands by itself: a failure ends with it.
+The first sentence about how to fix it stands by itself: a failure ends with it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 from parity_tests.harness.checks.check import Check
 from parity_tests.harness.report.about import markdown
 
-_REMEDY = "## How to mend it"
+_REMEDY = "## How to fix it"
 _RAISES = (
-    "mend what raises; an input that the operator does not take is left out by OpSpec (domains, sizes, dtypes), or by "
+    "fix what raises; an input that the operator does not take is left out by OpSpec (domains, sizes, dtypes), or by "
     '--sizes and --dtype; what is meant is listed: limits = {{"{check}": "why"}}'
 )
 
@@ -29,7 +29,7 @@ def as_markdown(check: Check) -> str:
 
 
 def remedy(check: Check) -> str:
-    """Return the first sentence about how to mend what a check catches, as a line; its page has the rest.
+    """Return the first sentence about how to fix what a check catches, as a line; its page has the rest.
 
     Raises:
         LookupError: the check has no page, or its page has no remedy.
@@ -68,13 +68,13 @@ def _facts(check: Check) -> list[str]:
     if check.costly:
         facts.append("`--quick` leaves it out, because it takes long.")
     if check.only_short:
-        facts.append("It judges the 16-bit formats only.")
+        facts.append("It judges the 16-bit dtypes only.")
     elif check.one_dtype:
-        facts.append("It judges one format only, since the property does not depend on the format.")
+        facts.append("It judges one dtype only, since the property does not depend on the dtype.")
     if check.torch_only:
         facts.append(f"It applies to PyTorch candidates only: {check.torch_only}.")
     if check.not_jax:
         facts.append(f"It applies to all candidates but those in JAX: {check.not_jax}.")
     if check.real_only:
         facts.append(f"It applies to real numbers only: {check.real_only}.")
-    return facts or ["It judges every candidate, in every format."]
+    return facts or ["It judges every candidate, in every dtype."]

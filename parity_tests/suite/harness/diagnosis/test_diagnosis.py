@@ -233,7 +233,7 @@ def test_rounded_to_16_bits():
     [
         (
             lambda b: b.float().to(b.dtype),
-            "Compute in float64, the format of the inputs, from the first step to the last",
+            "Compute in float64, the dtype of the inputs, from the first step to the last",
         ),
         (lambda b: b / 2, "Correct the factor or the term that the failure names; where it names none, "),
     ],

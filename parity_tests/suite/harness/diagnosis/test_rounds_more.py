@@ -73,7 +73,7 @@ class SumIn16Bits(torch.autograd.Function):
             detour,
             ADD,
             "float32",
-            "Use a formula that loses as few digits as the oracle's, or compute in a wider format",
+            "Use a formula that loses as few digits as the oracle's, or compute in a wider dtype",
         ),
         (lambda x: x + 2, ADD, "float32", "Make both sides compute the same function"),
     ],

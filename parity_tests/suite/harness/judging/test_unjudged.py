@@ -92,7 +92,7 @@ def test_without_evidence_in_a_format_the_map_s_own_check_alone_is_unresolved():
         ("vjp", "bfloat16"): Verdict.UNRESOLVED,
         ("input_subsets", "bfloat16"): Verdict.SKIPPED,
     }
-    assert rows["autocast", "float64"].reason == "in the formats of autocast no bound tells a result from 0"
+    assert rows["autocast", "float64"].reason == "in the dtypes of autocast no bound tells a result from 0"
     row = judged(lambda x: torch.sin(1e4 * x), spec, "input_subsets", "bfloat16")
     assert row.verdict is Verdict.UNRESOLVED  # nothing has compared it in a wider format
 

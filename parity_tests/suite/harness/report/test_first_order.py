@@ -108,7 +108,7 @@ def test_an_exception_of_second_order_is_not_silent():
     assert RIGHT in text
     assert "tanh_squared: mine fails in second order   [vjp_of_vjp, " in text
     assert "silently" not in text
-    assert "  to do   mend what raises; " in text
+    assert "  to do   fix what raises; " in text
     assert 'limits = {"vjp_of_vjp": "why"}; gradparity explain vjp_of_vjp' in text
 
 
@@ -131,7 +131,7 @@ def test_the_oracle_itself_is_told_what_to_do_about_its_derivatives():
     spec = dataclasses.replace(SPEC, vjp=lambda x, g: (x * g,))
     text = str(crosscheck(lambda x: torch.tanh(x) ** 2, spec, checks=["vjp"], dtypes=["float64"]))
     assert "oracle disagrees with its own certificate" in text
-    assert "  to do   mend OpSpec(vjp=, jvp=) if they are given; " in text
+    assert "  to do   fix OpSpec(vjp=, jvp=) if they are given; " in text
     assert "gradparity explain" not in text
 
 

@@ -141,10 +141,10 @@ def test_a_check_leads_to_the_text_of_explain_if_it_fails_and_else_to_a_line(fai
     forward, vjp = CHECKS["forward"], CHECKS["vjp"]
     assert f'id="check-1"><b>forward</b>: {escape(forward.catches)}</p>' in passing
     text = " ".join(" ".join(Page(f"<details>{folded}").text).split())
-    (_, code, _, mended, *_) = re.split(r"```(?:python)?\n", as_markdown(vjp))
+    (_, code, _, fixed, *_) = re.split(r"```(?:python)?\n", as_markdown(vjp))
     assert escape(code.strip(), quote=False) in folded.replace("&#34;", '"').replace("&#39;", "'")
-    assert " ".join(mended.split()) in text
-    assert "How to mend it" in text
+    assert " ".join(fixed.split()) in text
+    assert "How to fix it" in text
     assert "`" not in text
     assert html.count('<a href="#check-2">vjp</a>') == 2  # in the table, and in the heading of the failure
 

@@ -117,7 +117,7 @@ def test_an_intermediate_that_overflows_is_no_value_that_does():
     for candidate in (norm, a_fiftieth_too_large, lambda x: 0 * x.sum(-1)):
         row = judged(candidate, primal)
         assert row.verdict is Verdict.UNRESOLVED
-        assert "an intermediate of the oracle may exceed the format's largest number, 65504" in row.reason
+        assert "an intermediate of the oracle may exceed the dtype's largest number, 65504" in row.reason
     assert judged(norm_in_float32, primal).verdict is Verdict.PASS  # which explains it, and would not explain zeros
     assert judged(norm_of_quotients, remedy).verdict is Verdict.PASS
 
