@@ -1,4 +1,4 @@
-"""The arguments of a failing call in words: "0.5 e(1, 0)", "ones", or a count of numbers; and as data."""
+"""The arguments of a failing call in words: "0.5 e(1, 0)", "ones", or how many numbers they are; and as data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.trial.trial import Trial
 
 MOST_NUMBERS = 256  # of an argument as data
-_FEW = 8  # entries; of more their number is told
+_FEW = 8  # entries; of more their number and range are told
 _LONG = 60  # characters of a parameter
 
 
@@ -19,9 +19,19 @@ def entries(trial: Trial, wrong: Finding | None = None) -> dict[str, str]:
     """Return the arguments of a trial in words, by label; those that are left out are zero.
 
     Where a check puts the inputs elsewhere, at a special point, the arguments of the call whose result is wrong are
-    told. Constants are told even if they are zero: a target, an index or a mask of zeros is a choice.
+    told. Constants are told even if they are zero: a target, an index or a mask of zeros is a choice. Of an array that
+    is too large to be printed the entry is told that lies where the result is most wrong, if both have one shape.
     """
-    return {label: "None" if x is None else _words(x) for label, x in _arguments(trial, wrong).items()}
+    where = _place_of(wrong)
+    return {label: "None" if x is None else _words(x, where) for label, x in _arguments(trial, wrong).items()}
+
+
+def _place_of(wrong: Finding | None) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The shape of a wrong result, and where it is most wrong."""
+    if not isinstance(wrong, Comparison) or not wrong.wrong.any():
+        return None
+    excess = np.where(wrong.wrong, wrong.error, -np.inf)
+    return excess.shape, tuple(map(int, np.unravel_index(int(excess.argmax()), excess.shape)))
 
 
 def numbers(trial: Trial, wrong: Finding | None = None) -> dict[str, Any]:
@@ -93,11 +103,13 @@ def _data(x: Any) -> Any:
     return x.item() if np.isfinite(x) else str(x)
 
 
-def _words(x: np.ndarray) -> str:
-    """Return an array in words: "0.5 e(1, 0)", "ones", "zeros", "[[1, -2]]", or a count of its numbers."""
+def _words(x: np.ndarray, where: tuple[tuple[int, ...], tuple[int, ...]] | None = None) -> str:
+    """Return an array in words: "0.5 e(1, 0)", "ones", "zeros", "[[1, -2]]", or how many numbers of which range.
+
+    `where`: a shape and an index; of a large array of this shape its entry there is told.
+    """
     if x.dtype.kind not in "fc":
-        kind = "booleans" if x.dtype.kind == "b" else "integers"
-        return str(x.tolist()) if x.size <= _FEW else f"{' x '.join(map(str, x.shape))} {kind}"
+        return str(x.tolist()) if x.size <= _FEW else _large(x, where)
     hot = np.argwhere(x)
     if x.size > 1 and len(hot) == 1:
         (index,) = hot
@@ -108,7 +120,22 @@ def _words(x: np.ndarray) -> str:
     if x.size > 1 and not len(hot):
         return "zeros"
     if x.size > _FEW:
-        return f"{' x '.join(map(str, x.shape))} numbers"
+        return _large(x, where)
     return np.array2string(
         x, separator=", ", formatter={"float_kind": "{:.4g}".format, "complex_kind": "{:.4g}".format}
     ).replace("\n", "")
+
+
+def _large(x: np.ndarray, where: tuple[tuple[int, ...], tuple[int, ...]] | None) -> str:
+    """How many entries, and from where to where: "3 x 4 numbers from -1.2 to 2.3, 0.7 at (1, 0)"."""
+    kind = {"b": "booleans", "f": "numbers", "c": "complex numbers"}.get(x.dtype.kind, "integers")
+    text = f"{' x '.join(map(str, x.shape))} {kind}"
+    known = x[~np.isnan(x)]
+    if x.dtype.kind == "b":
+        text += f", {np.count_nonzero(x)} of them True"
+    elif x.dtype.kind != "c" and known.size:
+        text += f" from {known.min():.4g} to {known.max():.4g}"
+    if where is not None and where[0] == x.shape:
+        shown = str(x[where[1]]) if x.dtype.kind == "b" else f"{x[where[1]]:.6g}"
+        text += f", {shown} at ({', '.join(map(str, where[1]))})"
+    return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from contextvars import Context
 from dataclasses import replace
@@ -455,13 +456,44 @@ def test_a_mask_is_shown():
         (np.array(3), "3"),
         (np.array([0, 0]), "[0, 0]"),
         (np.array([[True, False]]), "[[True, False]]"),
-        (np.arange(12).reshape(3, 4), "3 x 4 integers"),
-        (np.ones(9, bool), "9 booleans"),
+        (np.arange(12).reshape(3, 4), "3 x 4 integers from 0 to 11"),
+        (np.arange(9) > 6, "9 booleans, 2 of them True"),
+        (np.linspace(-1, 1.5, 10).reshape(2, 5), "2 x 5 numbers from -1 to 1.5"),
+        (np.array([np.nan, -np.inf, *range(8)]), "10 numbers from -inf to 7"),
+        (np.full(9, np.nan), "9 numbers"),
+        (np.full(9, 1j), "9 complex numbers"),
     ],
     ids=str,
 )
 def test_constants_in_words(array, words):
     assert _words(array) == words
+
+
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.linspace(-1, 1, 10).reshape(2, 5), "2 x 5 numbers from -1 to 1, 0.777778 at (1, 3)"),
+        (np.arange(10).reshape(2, 5), "2 x 5 integers from 0 to 9, 8 at (1, 3)"),
+        (np.arange(10).reshape(5, 2), "5 x 2 integers from 0 to 9"),
+    ],
+    ids=str,
+)
+def test_the_entry_where_the_result_is_wrong_is_told(array, words):
+    assert _words(array, ((2, 5), (1, 3))) == words
+
+
+@pytest.mark.usefixtures("shrinking")
+def test_an_input_too_large_to_print_says_which_number_fails():
+    def backward(x, cotangent):
+        return torch.where(x > 0, 3 * cotangent, 2 * x * cotangent)
+
+    square = unary_function(lambda x: x * x, backward)
+    spec = OpSpec("square", primal=lambda x: x * x, signature="(n)->(n)", sizes="n >= 12")
+    (found,) = crosscheck(square, spec, checks=["vjp"], dtypes=["float64"]).failures
+    told = re.fullmatch(r"12 numbers from \S+ to \S+, (\S+) at \((\d+)\)", found.smallest.entries["x"])
+    assert told is not None, found.smallest.entries
+    assert float(told[1]) > 0
+    assert (int(told[2]),) == found.smallest.wrong.index
 
 
 def test_a_changed_constant_is_another_oracle():
