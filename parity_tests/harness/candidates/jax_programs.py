@@ -196,7 +196,7 @@ def _is_one_operation(jaxpr: core.Jaxpr) -> bool:
 
 def _bound(eqn: core.JaxprEqn, *operands: Any) -> Sequence[jax.Array]:
     results = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
-    return results if eqn.primitive.multiple_results else [results]
+    return [*results] if eqn.primitive.multiple_results else [results]  # those of shard_map are no list
 
 
 def _jitted(eqn: core.JaxprEqn) -> core.Jaxpr | None:
