@@ -55,7 +55,7 @@ def _with_constants_laid_out(trial: Trial) -> Iterator[Finding]:
     """
     constants = conversion.constants(trial.sample.constants, trial.precision, trial.device)
     for layout in LAYOUTS:
-        laid = {i: x for i, x in constants.items() if x is not None and x.ndim >= layout.ndim and x.numel() > 0}
+        laid = {i: x for i, x in constants.items() if x is not None and layout.takes(x)}
         if not layout.everywhere or layout.repeat or not laid:
             continue
         where = f"inputs without gradients {layout.name}"
@@ -101,7 +101,7 @@ def _laid_out(trial, layout, name, group, alone=None):
     args, count = trial.arguments(name), len(trial.primals)
     members = range(count if group == "cotangents" else 0, count if group == "inputs" else len(args))
     members = members if alone is None else [alone]
-    chosen = [i in members and x.ndim >= layout.ndim and x.size > 0 for i, x in enumerate(args)]
+    chosen = [i in members and layout.takes(x) for i, x in enumerate(args)]
     if layout.repeat and group != "cotangents":  # a row repeated must still be in the input's domain
         chosen = [flag and trial.sample.domains[i % count].elementwise for i, flag in enumerate(chosen)]
     if not any(chosen):

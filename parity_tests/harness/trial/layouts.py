@@ -26,6 +26,7 @@ class Layout:
         name: what findings call it.
         arrange: a contiguous tensor -> one with the same values in this layout.
         ndim: the least number of axes that it takes.
+        of_one: does the first axis have one entry, so that its stride may be any?
         repeat: an array -> the values of that shape that the layout can hold, if it cannot hold all.
         refusal: PyTorch's own words, a regular expression, where it does not hand out such a tensor's memory.
         everywhere: is it worth trying on every sample? The others are, on a generic one.
@@ -35,10 +36,15 @@ class Layout:
     name: str
     arrange: Callable[[torch.Tensor], torch.Tensor]
     ndim: int = 1
+    of_one: bool = False
     repeat: Callable[[np.ndarray], np.ndarray] | None = None
     refusal: str | None = None
     everywhere: bool = False
     remedy: str | None = None
+
+    def takes(self, x: torch.Tensor | np.ndarray) -> bool:
+        """Return whether something of this shape can be laid out so."""
+        return x.ndim >= self.ndim and 0 not in x.shape and (not self.of_one or x.shape[0] == 1)
 
 
 def _between(x: torch.Tensor) -> float | int | bool:
@@ -77,6 +83,12 @@ def _channels_last(x: torch.Tensor) -> torch.Tensor:
     return x.movedim(1, -1).contiguous().movedim(-1, 1)
 
 
+def _channels_last_of_one(x: torch.Tensor) -> torch.Tensor:
+    """Channels last as a transposed matrix has them: the stride of the first axis is not that of a batch."""
+    y = _channels_last(x)
+    return y.as_strided(y.shape, (y.shape[1], *y.stride()[1:]))
+
+
 def _from(start: int, x: torch.Tensor) -> torch.Tensor:
     """A contiguous part of a longer tensor, from this entry on."""
     long = x.new_full((start + x.numel() + 1,), _between(x))
@@ -108,7 +120,7 @@ def _expanded(name: str, kept: Callable, ndim: int, everywhere: bool = False) ->
         name,
         lambda x: _at_the_start(kept(x), x.numel()).expand(x.shape),
         ndim,
-        lambda x: np.broadcast_to(kept(x), x.shape).copy(),
+        repeat=lambda x: np.broadcast_to(kept(x), x.shape).copy(),
         everywhere=everywhere,
     )
 
@@ -128,6 +140,7 @@ LAYOUTS = (
     _expanded("expanded along every axis", lambda x: x[(slice(1),) * x.ndim], 2),  # as `y.sum().backward()` does
     Layout("transposed, with gaps between columns", _transposed_with_gaps, 2),
     Layout("with channels last", _channels_last, 3),
+    Layout("with channels last, of a batch of one", _channels_last_of_one, 3, of_one=True, everywhere=True),
     Layout("offset", lambda x: _from(_ALIGNED // x.element_size(), x), 0),
     Layout("misaligned", lambda x: _from(1, x), 0),
     Layout(

@@ -39,6 +39,13 @@ def channels_last_taken_for_contiguous(x: torch.Tensor) -> torch.Tensor:
     return x.as_strided(x.shape, torch.empty(x.shape, device="meta").stride(), x.storage_offset())
 
 
+def batch_of_one_taken_for_contiguous(x: torch.Tensor) -> torch.Tensor:
+    """Dense as channels last, but its strides suggest otherwise, as PyTorch's batch norm has it on the CPU."""
+    if x.dim() != 4 or x.shape[0] != 1 or x.stride(0) == x.numel():
+        return x
+    return channels_last_taken_for_contiguous(x)
+
+
 def first_column_only(x: torch.Tensor) -> torch.Tensor:
     """Columns of stride 0 are taken for one column."""
     if x.dim() != 2 or x.shape[1] < 2 or x.stride(1) != 0 or x.stride(0) == 0:
@@ -62,6 +69,7 @@ MISREADINGS: dict[Callable[[torch.Tensor], torch.Tensor], tuple[str, ...]] = {
     rows_taken_for_neighbours: ("with gaps between rows",),
     columns_taken_for_neighbours: ("transposed, with gaps between columns",),
     channels_last_taken_for_contiguous: ("with channels last",),
+    batch_of_one_taken_for_contiguous: ("with channels last, of a batch of one",),
     first_column_only: ("expanded along the last axis",),
     one_number_for_the_mean: ("expanded along every axis",),
     sign_lost: ("negated lazily",),

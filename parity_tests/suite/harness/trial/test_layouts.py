@@ -21,6 +21,7 @@ from parity_tests.harness.trial.layouts import LAYOUTS, Layout
 from parity_tests.suite.harness._ops import PAIR, judged, normal, pair, pair_backward, pair_function, pair_jvp
 from parity_tests.suite.harness.trial._misreadings import (
     MISREADINGS,
+    batch_of_one_taken_for_contiguous,
     channels_last_taken_for_contiguous,
     columns_taken_for_neighbours,
     sign_lost,
@@ -32,6 +33,8 @@ pytestmark = pytest.mark.usefixtures("certified_once")
 NAMED: dict[str, Layout] = {layout.name: layout for layout in LAYOUTS}
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 PAIR_4D = replace(PAIR, inputs=(normal(2, 3, 4, 5), normal(2, 3, 4, 5, seed=1)))
+PAIR_OF_ONE = replace(PAIR, inputs=(normal(1, 3, 4, 5), normal(1, 3, 4, 5, seed=1)))
+SPECS = {channels_last_taken_for_contiguous: PAIR_4D, batch_of_one_taken_for_contiguous: PAIR_OF_ONE}
 
 
 def laid_out(name: str, *shape: int, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,7 +46,7 @@ def laid_out(name: str, *shape: int, dtype: torch.dtype = torch.float64) -> tupl
 
 @pytest.mark.parametrize("shape", [(3, 4, 5, 2), (3, 4, 5), (3, 4), (3,), ()], ids=str)
 def test_a_layout_keeps_the_values(shape, subtests):
-    possible = [layout for layout in LAYOUTS if layout.ndim <= len(shape)]
+    possible = [layout for layout in LAYOUTS if layout.takes(torch.empty(shape))]
     assert possible
     for layout in possible:
         with subtests.test(layout=layout.name):
@@ -65,6 +68,7 @@ def test_a_layout_keeps_the_values(shape, subtests):
         ("expanded along the last axis", (3, 4), (1, 0)),
         ("expanded along every axis", (3, 4), (0, 0)),
         ("with channels last", (2, 3, 4), (12, 1, 3)),
+        ("with channels last, of a batch of one", (1, 3, 4), (3, 1, 3)),
         ("offset", (3, 4), (4, 1)),
         ("misaligned", (3, 4), (4, 1)),
     ],
@@ -76,6 +80,13 @@ def test_the_strides_of_a_layout(name, shape, strides):
 def test_channels_last_is_pytorchs():
     x, y = laid_out("with channels last", 2, 3, 4, 5)
     assert y.stride() == x.contiguous(memory_format=torch.channels_last).stride()
+
+
+def test_channels_last_of_a_batch_of_one():
+    x, y = laid_out("with channels last, of a batch of one", 1, 3, 4, 5)
+    assert torch.equal(x, y)
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    assert not NAMED["with channels last, of a batch of one"].takes(torch.empty(2, 3, 4, 5))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -173,7 +184,7 @@ GROUPS = {"inputs": _of_inputs, "cotangents": _of_cotangents, "inputs and tangen
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("read", MISREADINGS, ids=lambda read: read.__name__)
 def test_a_misreading_is_caught_in_its_layout_only(read, group):
-    spec = PAIR_4D if read is channels_last_taken_for_contiguous else PAIR
+    spec = SPECS.get(read, PAIR)
     call, names = GROUPS[group](read), MISREADINGS[read]
     row = judged(call, spec, "layouts")
     assert row.verdict is Verdict.MISMATCH, row
