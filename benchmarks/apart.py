@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Lost(NamedTuple):
-    """What is known of a process that wrote no outcome: how it ended, and the end of what it said."""
+    """A process that wrote no outcome: how it ended, and the last lines that it printed."""
 
     error: str
     text: str

@@ -28,7 +28,9 @@ def models(
     names: Annotated[
         list[str] | None, typer.Argument(help='"family/name", such as torch.nn/LSTM; by default all.')
     ] = None,
-    by: Annotated[list[str] | None, typer.Option(help=f"What converts them: {', '.join(CONVERTERS)}.")] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help=f"The converter, by default gradparity: {', '.join(CONVERTERS)}.")
+    ] = None,
     jobs: Annotated[int, typer.Option("-j", min=1, help="How many are converted at a time.")] = 1,
     tenth: Annotated[int | None, typer.Option(help="Each tenth model only; another part for each number.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep what the results have, and judge the others.")] = False,

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 VOCABULARY, LENGTH, IMAGE = 50, 7, 32
-# What a configuration has under one of these names is made small, in its parts, too.
+# Fields that are made small, in the parts of a configuration, too.
 _WIDTH = (
     "hidden_size",
     "n_embd",
@@ -43,7 +43,7 @@ _SMALL: Mapping[str, Any] = {
     "use_cache": False,
 }
 _SHORT = {"conv_dim": [16] * 7, "num_conv_pos_embeddings": 4}
-# What a model needs besides.
+# By model, further fields.
 OWN: Mapping[str, dict[str, Any]] = {
     "deepseek_v3": {
         "n_routed_experts": 4,
@@ -86,7 +86,7 @@ def _smaller(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def batch(name: str, kind: str) -> dict[str, Any]:
-    """What a model takes, by its name and its kind in `models.toml`."""
+    """The arguments of a model, by its name and its kind in `models.toml`."""
     ids = torch.randint(3, VOCABULARY, (2, LENGTH))
     text, picture = {"input_ids": ids}, {"pixel_values": torch.randn(2, 3, IMAGE, IMAGE)}
     if name == "whisper":

@@ -66,13 +66,13 @@ class Outcome(Stamped):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """What was measured, as cells of a table: values, gradients, both times and the memory."""
+        """The differences of values and gradients, both times and the memory, as cells of a table."""
         seconds = (f"{each:.1f}" for each in (self.traced, self.compiled))
         return f"{self.values:.1e}", f"{self.gradients:.1e}", *seconds, str(self.megabytes)
 
     @property
     def told(self) -> str:
-        """What came of it, in a line."""
+        """The outcome in a line."""
         found = "values {}, gradients {}, trace {} s, compilation {} s, {} MB".format(*self.numbers)
         return self.error or found + (f"; {self.gap:.1e} without {self.defect}" if self.defect else "")
 

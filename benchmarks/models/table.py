@@ -12,7 +12,7 @@ SHARE = 0.9  # of the models that should be converted
 
 
 def bars(outcomes: Sequence[Outcome], refused: Container[str] | None = None) -> Iterator[tuple[str, str, bool]]:
-    """What should hold for gradparity, what was measured, and whether it does.
+    """Yield the bars for gradparity, what was measured, and whether each is met.
 
     Of a part of the models those may be refused that are known to be: `refused`.
     """

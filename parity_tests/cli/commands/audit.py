@@ -61,7 +61,7 @@ def audit(
         Output().show("\n".join([str(found), *_known(found)]), soft_wrap=True, highlight=False, markup=False)
         for path in _write(found, json, html, arrays):
             case = "" if "_aten_" in path.name else " --case FILE.py:NAME"
-            told_next = f"to do: mend it, and gradparity replay {shlex.quote(str(path))}{case}"
+            told_next = f"to do: fix it, and gradparity replay {shlex.quote(str(path))}{case}"
             Output().show(told_next, soft_wrap=True, highlight=False, markup=False)
     except (CaseError, StepFailed, OSError, ValueError) as error:
         complain(str(error))

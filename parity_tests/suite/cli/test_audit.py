@@ -81,7 +81,7 @@ def test_a_wrong_one_is_named_and_written(model: Path, tmp_path: Path) -> None:
     assert code == 1
     assert "WrongBackward: differs in Net in File" in output
     file = tmp_path / "arrays" / "0_WrongBackward.npz"
-    assert output.endswith(f"to do: mend it, and gradparity replay {file} --case FILE.py:NAME")
+    assert output.endswith(f"to do: fix it, and gradparity replay {file} --case FILE.py:NAME")
     whole = json.loads(data.read_text())
     assert not whole["passed"]
     assert [(each["name"], each["module"]) for each in whole["operations"] if each["finding"] == "differs"] == [
