@@ -135,12 +135,21 @@ _CONVERTERS: Mapping[str, Callable[[Example], tuple[Function, Mapping[str, jax.A
 CONVERTERS = tuple(_CONVERTERS)
 
 
+def _hardsigmoid(x: torch.Tensor, inplace: bool = False) -> torch.Tensor:
+    return torch.nn.functional.relu6(x + 3) / 6
+
+
+def _batch_norm(x: torch.Tensor, mean: Any, var: Any, weight: Any, bias: Any, *rest: Any, **kwargs: Any) -> Any:
+    """Batch norm of a model in eval mode, by its formula."""
+    eps = kwargs.get("eps", rest[-1] if len(rest) == 3 else 1e-5)
+    mean, scale, bias = (y.view(-1, *[1] * (x.ndim - 2)) for y in (mean, weight / (var + eps).sqrt(), bias))
+    return (x - mean) * scale + bias
+
+
 # By titles of docs/found/: a function of torch.nn.functional, and the same written otherwise.
 DEFECTS: Mapping[str, tuple[str, Callable[..., torch.Tensor]]] = {
-    "48. hardsigmoid: gradient in float64": (
-        "hardsigmoid",
-        lambda x, inplace=False: torch.nn.functional.relu6(x + 3) / 6,
-    ),
+    "48. hardsigmoid: gradient in float64": ("hardsigmoid", _hardsigmoid),
+    "165. batch_norm, instance_norm: gradient of a batch of one, channels last": ("batch_norm", _batch_norm),
 }
 
 
