@@ -97,6 +97,8 @@ def judged(name: str, by: str = "gradparity") -> Outcome:
 
 def _in_gradparity(example: Example) -> tuple[Function, Mapping[str, jax.Array]]:
     f, params = to_jax(example.model, *example.args, precision="exact", **example.kwargs)
+    if f.draws:
+        raise CannotConvert("it draws random numbers in eval mode, too, so that there is nothing to compare it with")
     trained, rest = f.split(params)
     args, kwargs = jax.tree.map(_array, (example.args, dict(example.kwargs)))
 

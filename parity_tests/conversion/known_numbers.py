@@ -26,8 +26,10 @@ _READING = {
 _IN_PLACE = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"]
 _WRITING = {"__setitem__", *(f"__i{name}__" for name in _IN_PLACE)}
 # They take numbers and no tensors behind their first argument, so that a tensor there is read.
-_OF_SIZES = {"expand", "interpolate", "narrow", "pad", "repeat", "reshape", "split", "tile", "unflatten", "view"}
-_OF_SIZES |= {"new_zeros", "new_ones", "new_empty"}
+_OF_SIZES = {
+    *("expand", "interpolate", "multinomial", "narrow", "new_empty", "new_ones", "new_zeros", "pad", "repeat"),
+    *("reshape", "split", "tile", "unflatten", "view"),
+}
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8)
 # Of the shape and dtype of their first argument.
 _OF_A_SHAPE = {"zeros_like", "ones_like", "full_like", "new_tensor", "new_zeros", "new_ones", "new_full"}
@@ -67,8 +69,6 @@ class KnownNumbers:
             func, name, args = torch.Tensor.__getitem__, "__getitem__", (x, self._without_masks(mask))
         elif name == "repeat_interleave" and len(args) > 1 and isinstance(args[1], torch.Tensor) and unknown:
             return self._repeated(func, *args, **kwargs)
-        elif name in _OF_SIZES and unknown:
-            args, kwargs = (args[0], *self._sizes(args[1:])), self._sizes(kwargs)
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = [self._of(x) for x in given]
         if name in _OF_A_SHAPE and known and known[0] is None:
@@ -130,6 +130,8 @@ class KnownNumbers:
         return set() if numbers is None else {*self._sources.get(_memory(numbers), ())}
 
     def _with_unknown(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
+        if name in _OF_SIZES:
+            args, kwargs = (*args[:1], *self._sizes(args[1:])), self._sizes(kwargs)
         if _writes(name, kwargs):
             written = tree_leaves(kwargs["out"] if "out" in kwargs else args[:1])
             numbers = [self._of(x) for x in written if isinstance(x, torch.Tensor)]
