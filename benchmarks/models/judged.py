@@ -151,7 +151,7 @@ def _batch_norm(x: torch.Tensor, mean: Any, var: Any, weight: Any, bias: Any, *r
 # By titles of docs/found/: a function of torch.nn.functional, and the same written otherwise.
 DEFECTS: Mapping[str, tuple[str, Callable[..., torch.Tensor]]] = {
     "48. hardsigmoid: gradient in float64": ("hardsigmoid", _hardsigmoid),
-    "165. batch_norm, instance_norm: gradient of a batch of one, channels last": ("batch_norm", _batch_norm),
+    "165. batch_norm, instance_norm: gradient with channels last and an axis of one entry": ("batch_norm", _batch_norm),
 }
 
 

@@ -26,7 +26,7 @@ class Layout:
         name: what findings call it.
         arrange: a contiguous tensor -> one with the same values in this layout.
         ndim: the least number of axes that it takes.
-        of_one: does the first axis have one entry, so that its stride may be any?
+        of_one: must an axis that is no channel have one entry, so that its stride may be any?
         repeat: an array -> the values of that shape that the layout can hold, if it cannot hold all.
         refusal: PyTorch's own words, a regular expression, where it does not hand out such a tensor's memory.
         everywhere: is it worth trying on every sample? The others are, on a generic one.
@@ -44,7 +44,7 @@ class Layout:
 
     def takes(self, x: torch.Tensor | np.ndarray) -> bool:
         """Return whether something of this shape can be laid out so."""
-        return x.ndim >= self.ndim and 0 not in x.shape and (not self.of_one or x.shape[0] == 1)
+        return x.ndim >= self.ndim and 0 not in x.shape and (not self.of_one or 1 in (x.shape[0], *x.shape[2:]))
 
 
 def _between(x: torch.Tensor) -> float | int | bool:
@@ -84,9 +84,10 @@ def _channels_last(x: torch.Tensor) -> torch.Tensor:
 
 
 def _channels_last_of_one(x: torch.Tensor) -> torch.Tensor:
-    """Channels last as a transposed matrix has them: the stride of the first axis is not that of a batch."""
+    """Channels last, with another stride of an axis of one entry: that of channels or, of a batch, of pixels."""
     y = _channels_last(x)
-    return y.as_strided(y.shape, (y.shape[1], *y.stride()[1:]))
+    other = (y.shape[1], *[1] * (y.ndim - 1))
+    return y.as_strided(y.shape, [s if n != 1 else o for n, s, o in zip(y.shape, y.stride(), other, strict=True)])
 
 
 def _from(start: int, x: torch.Tensor) -> torch.Tensor:
@@ -140,7 +141,7 @@ LAYOUTS = (
     _expanded("expanded along every axis", lambda x: x[(slice(1),) * x.ndim], 2),  # as `y.sum().backward()` does
     Layout("transposed, with gaps between columns", _transposed_with_gaps, 2),
     Layout("with channels last", _channels_last, 3),
-    Layout("with channels last, of a batch of one", _channels_last_of_one, 3, of_one=True, everywhere=True),
+    Layout("with channels last and an axis of one entry", _channels_last_of_one, 3, of_one=True, everywhere=True),
     Layout("offset", lambda x: _from(_ALIGNED // x.element_size(), x), 0),
     Layout("misaligned", lambda x: _from(1, x), 0),
     Layout(

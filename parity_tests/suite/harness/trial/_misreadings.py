@@ -69,7 +69,7 @@ MISREADINGS: dict[Callable[[torch.Tensor], torch.Tensor], tuple[str, ...]] = {
     rows_taken_for_neighbours: ("with gaps between rows",),
     columns_taken_for_neighbours: ("transposed, with gaps between columns",),
     channels_last_taken_for_contiguous: ("with channels last",),
-    batch_of_one_taken_for_contiguous: ("with channels last, of a batch of one",),
+    batch_of_one_taken_for_contiguous: ("with channels last and an axis of one entry",),
     first_column_only: ("expanded along the last axis",),
     one_number_for_the_mean: ("expanded along every axis",),
     sign_lost: ("negated lazily",),

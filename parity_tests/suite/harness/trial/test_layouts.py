@@ -68,7 +68,8 @@ def test_a_layout_keeps_the_values(shape, subtests):
         ("expanded along the last axis", (3, 4), (1, 0)),
         ("expanded along every axis", (3, 4), (0, 0)),
         ("with channels last", (2, 3, 4), (12, 1, 3)),
-        ("with channels last, of a batch of one", (1, 3, 4), (3, 1, 3)),
+        ("with channels last and an axis of one entry", (1, 3, 4), (3, 1, 3)),
+        ("with channels last and an axis of one entry", (2, 3, 4, 1), (12, 1, 3, 1)),
         ("offset", (3, 4), (4, 1)),
         ("misaligned", (3, 4), (4, 1)),
     ],
@@ -82,11 +83,11 @@ def test_channels_last_is_pytorchs():
     assert y.stride() == x.contiguous(memory_format=torch.channels_last).stride()
 
 
-def test_channels_last_of_a_batch_of_one():
-    x, y = laid_out("with channels last, of a batch of one", 1, 3, 4, 5)
+def test_channels_last_with_an_axis_of_one_entry():
+    x, y = laid_out("with channels last and an axis of one entry", 1, 3, 4, 5)
     assert torch.equal(x, y)
     assert y.is_contiguous(memory_format=torch.channels_last)
-    assert not NAMED["with channels last, of a batch of one"].takes(torch.empty(2, 3, 4, 5))
+    assert not NAMED["with channels last and an axis of one entry"].takes(torch.empty(2, 1, 4, 5))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
