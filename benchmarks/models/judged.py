@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -87,7 +88,7 @@ def judged(name: str, by: str = "gradparity") -> Outcome:
         with pinned():
             found = _compared(name, _CONVERTERS[by])
     except CannotConvert as error:
-        found = {"error": str(error)}
+        found = {"error": re.sub(r'"[^"]*/([^/"]+/[^/"]+)"', r'"\1"', str(error))}  # without folders of this machine
     except Exception as error:  # whatever a peer raises is its outcome
         if by == "gradparity":
             raise

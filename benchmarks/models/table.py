@@ -62,7 +62,7 @@ def as_markdown(about: Mapping[str, Any], outcomes: Sequence[Outcome]) -> str:
             *table(head, rows),
             "",
             *(
-                f"{one.name}: {one.gap:.1e} without [{one.defect}](../../docs/found.md)."
+                f"- {one.name}: {one.gap:.1e} without [{one.defect}](../../docs/found.md)."
                 for one in own.values()
                 if one.defect
             ),
