@@ -17,6 +17,7 @@ from benchmarks.campaign import INTERRUPTED, MET, MISSED, RESULTS, Campaign
 from benchmarks.fault_benchmark import command as faults
 from benchmarks.fault_benchmark import right_versions, sixteen_bits
 from benchmarks.mlx_sweep import command as mlx
+from benchmarks.models import __main__ as models
 from benchmarks.operators import __main__ as operators
 from benchmarks.operators.costly import COSTLY
 from benchmarks.run import commit
@@ -120,6 +121,7 @@ CAMPAIGNS = {
     "mlx": mlx.campaign,
     "seeds": seeds.campaign,
     "audits": audits.campaign,
+    "models": models.campaign,
 }
 AS_THEY_CAME = ("right_versions", "sixteen_bits", "mlx")
 PAGES = {"mlx": (mlx.PAGE, mlx.page), "faults": (RESULTS / "faults.md", faults.as_markdown)}
