@@ -54,6 +54,7 @@ def _run(interruption: Interruption) -> int:
     from parity_tests.cli.app import app
     from parity_tests.cli.terminal import OutputLost, complain, flushed
 
+    told = False
     try:
         app(obj=interruption)
         code = 0
@@ -63,7 +64,7 @@ def _run(interruption: Interruption) -> int:
         code = COULD_NOT_RUN if failed or not isinstance(end.code, int) else end.code
     except OutputLost as error:
         complain(str(error))
-        code = COULD_NOT_RUN
+        code, told = COULD_NOT_RUN, True
     except KeyboardInterrupt:
         interruption.end()
         raise
@@ -74,7 +75,8 @@ def _run(interruption: Interruption) -> int:
         known = isinstance(error, OSError) or cause_in_environment(error) is not None
         complain(f"{'' if known else 'this is a defect of gradparity: '}{one_line_description(error)}")
     if not flushed():
-        complain("standard output cannot be written")
+        if not told:
+            complain("standard output cannot be written")
         code = COULD_NOT_RUN
     return code
 
