@@ -75,6 +75,8 @@ def exported(
         try:
             program = torch.export.export(module, tuple(inputs), strict=False)
             if not _is_plain(program, kept):
+                for node in program.graph.nodes:  # with which PyTorch marks its own inputs, each time otherwise
+                    node.meta.get("custom", {}).pop("_torchdynamo_disable_method", None)
                 program = program.run_decompositions(decompositions(kept))
         except CannotConvert:
             raise

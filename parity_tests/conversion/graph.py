@@ -19,6 +19,7 @@ from torch.fx.node import map_arg
 
 from jax_ref import aten
 from parity_tests.conversion.cannot_convert import CannotConvert, NoOperator
+from parity_tests.conversion.higher_order import FUNCTIONS
 from parity_tests.conversion.recording import LINE
 
 _WHERE_IT_LIES = ("device", "layout", "pin_memory", "memory_format", "non_blocking")
@@ -126,7 +127,7 @@ class Graph:
         detaches: bool = True,
         functions: Mapping[Node, Callable] | None = None,
     ) -> None:
-        self._module, self._dtype, self._draw = module, dtypes.of, draw
+        self._module, self._dtypes, self._dtype, self._draw = module, dtypes, dtypes.of, draw
         self._detaches, self._functions = detaches, functions or {}
 
     def array(self, tensor: torch.Tensor) -> jax.Array:
@@ -144,13 +145,20 @@ class Graph:
             if node.op == "placeholder":
                 values[node] = next(remaining)
             elif node.op == "get_attr":
-                found = getattr(self._module, node.target)
-                values[node] = self.array(found) if isinstance(found, torch.Tensor) else found
+                values[node] = self._attribute(node)
             elif node.op == "output":
-                return [values.get(y) if isinstance(y, Node) else y for y in node.args[0]]
+                found = node.args[0] if isinstance(node.args[0], tuple | list) else [node.args[0]]
+                return [values.get(y) if isinstance(y, Node) else y for y in found]
             else:
                 values[node] = self.called(node, values)
         raise AssertionError("a graph without an output")
+
+    def _attribute(self, node: Node) -> Any:
+        found = getattr(self._module, str(node.target))
+        if isinstance(found, fx.GraphModule):
+            inner = Graph(found, self._dtypes, _refuse_in_a_branch, self._detaches)
+            return lambda *inputs: inner.run(inputs)
+        return self.array(found) if isinstance(found, torch.Tensor) else found
 
     def called(self, node: Node, values: Mapping[Node, Any]) -> Any:
         """Return what a node computes of the values of those before it."""
@@ -160,6 +168,9 @@ class Graph:
             return self._functions[node](*args[0])
         if node.target is operator.getitem:
             return self._checked(node, args[0][args[1]])
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and node.target.name() in FUNCTIONS:
+            found = FUNCTIONS[node.target.name()](*args, **kwargs)
+            return [y.astype(self._dtype(x.dtype)) for y, x in zip(found, node.meta["val"], strict=True)]
         if not isinstance(node.target, torch._ops.OpOverload):
             raise CannotConvert(
                 f"{line_of(node)}the function uses {getattr(node.target, '__name__', node.target)}, which has no "
@@ -235,6 +246,13 @@ class Graph:
                 f"{dtype}{shape}, which is a defect of jax_ref.aten"
             )
         return value
+
+
+def _refuse_in_a_branch(node: Node, named: Mapping[str, Any]) -> Any:
+    raise CannotConvert(
+        f"{line_of(node)}a function that torch.cond or the like calls draws random numbers ({node.target}); draw them "
+        "before, and give them to it"
+    )
 
 
 def _as_real(value: Any, real: np.dtype) -> Any:

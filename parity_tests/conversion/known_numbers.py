@@ -151,6 +151,9 @@ class KnownNumbers:
         return None if numbers is None or _memory(numbers) in self._unknown else numbers
 
     def _know(self, x: torch.Tensor, numbers: torch.Tensor, sources: set[int]) -> None:
+        # Within torch.func's transforms a tensor may have no memory of its own
+        if is_functorch_wrapped_tensor(numbers):
+            return
         if x.shape == numbers.shape and x.dtype == numbers.dtype and _is_small(numbers):
             self._numbers[id(x)] = x, numbers
             self._sources.setdefault(_memory(numbers), set()).update(sources)

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from jax import lax
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from parity_tests.conversion.drawing import Drawing, is_drawn, refuse
 from parity_tests.conversion.exported import exported
@@ -114,9 +115,10 @@ class Program:
 
     @property
     def operators(self) -> list[str]:
-        """The names of the operators, such as "aten::tanh"."""
-        targets = [node.target for node in self.exported.graph.nodes]
-        return [*dict.fromkeys(x.name() for x in targets if isinstance(x, torch._ops.OpOverload))]
+        """The names of the operators, such as "aten::tanh" and "cond"; those that the branches of `cond` use, too."""
+        graphs = [x.graph for x in self.exported.graph_module.modules() if isinstance(x, GraphModule)]
+        targets = [node.target for graph in graphs for node in graph.nodes]
+        return [*dict.fromkeys(x.name() for x in targets if isinstance(x, OpOverload | HigherOrderOperator))]
 
     @property
     def written(self) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -39,6 +40,7 @@ class Recording(TorchFunctionMode):
         super().__init__()
         self.exact, self._known, self._recorded = exact, known, True
         self._buffers: Collection[int] = ()
+        self._line = ""
         self.rounds = False  # whether the code casts its numbers to a narrower format than float64
 
     def begin(self, tensors: Any = (), buffers: Any = ()) -> None:
@@ -49,11 +51,19 @@ class Recording(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if torch.compiler.is_dynamo_compiling():  # of torch.cond and its like, whose graphs are recorded when they run
+            return func(*args, **kwargs)
         if func is torch._C._set_grad_enabled:
             self._recorded = args[0]
             with torch._C.DisableTorchFunction():  # or else the export makes a graph of its own of what follows
                 return func(*args, **kwargs)
-        name, line = getattr(func, "__name__", ""), line_of_frame(sys._getframe(1))
+        name, line = getattr(func, "__name__", ""), line_of_frame(sys._getframe(1)) or self._line
+        if name == "_unwrap_for_grad":
+            raise CannotConvert(
+                f"{line}: torch.export takes what torch.func.grad, vjp and jacrev differentiate by for a constant; "
+                "write torch.autograd.grad(y, x, create_graph=True) after x.requires_grad_(), or convert the function "
+                "itself and differentiate it in JAX"
+            )
         if func == _DATA.__get__:
             func, args = torch.Tensor.detach, args[:1]
         detached = not self._recorded or torch.is_inference_mode_enabled()
@@ -67,9 +77,29 @@ class Recording(TorchFunctionMode):
             args = args[0], *tree_map(_detached, args[1:])
         if self.exact:
             func, args, kwargs = self._widened(func, args, kwargs, line)
-        with fx_traceback.annotate({LINE: line}):
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            args = tree_map(lambda x: self._recorded_too(x) if isinstance(x, torch.nn.Module) else x, args)
+        with fx_traceback.annotate({LINE: line}), self._at(line):
             found = func(*args, **kwargs) if self._known is None else self._known.called(func, name, args, kwargs)
             return tree_map(_detached, found) if detached and not to_buffer else found
+
+    @contextlib.contextmanager
+    def _at(self, line: str) -> Iterator[None]:
+        """Run a block as called from a line, which the functions that torch.cond and its like call have, too."""
+        before, self._line = self._line, line
+        try:
+            yield
+        finally:
+            self._line = before
+
+    def _recorded_too(self, function: Callable) -> Callable:
+        """A function that an operator calls, recorded as all else: a mode is off while it handles a call."""
+
+        def recorded(*args: Any) -> Any:
+            with self:
+                return function(*args)
+
+        return recorded
 
     def _widened(self, func: Any, args: Any, kwargs: Any, line: str) -> tuple[Any, Any, Any]:
         name = getattr(func, "__name__", "")
@@ -106,7 +136,7 @@ def line_of_frame(frame: Any) -> str:
     of_module = ""
     while frame is not None and not frame.f_code.co_filename.startswith(OWN):
         name = frame.f_code.co_filename
-        if not name.startswith(TORCH):
+        if not name.startswith((TORCH, "<eval_with_key>")):  # the latter is code that PyTorch has made
             return place(frame.f_code, frame.f_lineno)
         if not of_module and name.startswith(f"{TORCH}/nn/modules/") and not name.endswith("/module.py"):
             of_module = place(frame.f_code, frame.f_lineno)

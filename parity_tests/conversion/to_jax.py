@@ -138,11 +138,11 @@ class Converted:
         except CannotConvert as error:
             readable = [i for i in concrete if i >= own or i in integers]
             if readable == integers:
-                raise self._with_what_is_traced(error, inputs, names) from error
+                raise self._with_what_is_traced(error, inputs, names) from error.__cause__
             try:
                 found = self._exported(inputs, fixed, structure, readable)
             except CannotConvert:
-                raise self._with_what_is_traced(error, inputs, names) from error
+                raise self._with_what_is_traced(error, inputs, names) from error.__cause__
         self._reads |= dict.fromkeys(names[i] for i in found.read)
         return found
 
