@@ -11,6 +11,7 @@ import functools
 import io
 import logging
 import operator
+import os
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -135,11 +136,30 @@ def without_complaints() -> Iterator[None]:
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before, logger.disabled = logger.disabled, True
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), without_trace():
             warnings.simplefilter("ignore")
             yield
     finally:
         logger.disabled = before
+
+
+@contextlib.contextmanager
+def without_trace() -> Iterator[None]:
+    """Run a block without the records that PyTorch traces for a file, which pytest would print with a failing test.
+
+    If TORCH_TRACE names the file, they are left alone.
+    """
+    logger = logging.getLogger("torch.__trace")
+
+    def drop(record: logging.LogRecord) -> bool:
+        return False
+
+    if "TORCH_TRACE" not in os.environ:
+        logger.addFilter(drop)
+    try:
+        yield
+    finally:
+        logger.removeFilter(drop)
 
 
 class _Traced(torch.nn.Module):
@@ -228,7 +248,7 @@ def _quiet() -> Iterator[None]:
     """Without what PyTorch's exporter itself warns of, logs and prints: where it refuses, `CannotConvert` says why."""
     logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
     before = logger.disabled
-    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()), without_trace():
         warnings.simplefilter("ignore")
         logger.disabled = True
         try:

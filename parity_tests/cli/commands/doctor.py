@@ -24,7 +24,7 @@ def doctor() -> Table:
     grid = Table(title="gradparity doctor", title_justify="left")
     for column in ("what", "found", "meaning"):
         grid.add_column(column)
-    grid.add_row("Python", platform.python_version(), "3.11 to 3.15 are supported")
+    grid.add_row("Python", platform.python_version(), "3.11 to 3.13; 3.14 and 3.15 are untried")
     grid.add_row("JAX", f"{jax.__version__}, {', '.join(map(str, jax.devices()))}", "the oracle; 0.10 or later")
     torch_devices = ["cpu", *(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))]
     grid.add_row("PyTorch", f"{torch.__version__}, {', '.join(torch_devices)}", "the candidates; 2.11 or later")

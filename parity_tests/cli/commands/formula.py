@@ -189,13 +189,17 @@ def _beside_pytorch(entry: Entry, case: FormulaCase, new: Sequence[Row]) -> str:
     own, shared = f"{_installed()}'s own {entry.name}", mine.keys() & theirs.keys()
     if report.exit_code == 2:
         return f"{own} could not be judged at these inputs"
+    # Of an error more than twice as large most is this entry's own.
+    same = {x for x in shared if mine[x] <= 2 * theirs[x]}
+    errors = ", and this entry by ".join(f"{max(of[x] for x in same or shared):.2g}" for of in (theirs, mine) if shared)
     if not shared:
         return f"{own} agrees at these inputs: the disagreement is new"
-    errors = f"by at most {max(theirs[x] for x in shared):.2g} (this entry: {max(mine[x] for x in shared):.2g})"
-    if mine.keys() <= theirs.keys():
-        return f"{own} disagrees in the same results at these inputs, {errors}"
-    results = ", ".join(f"{label} in {check}" for check, label in sorted(mine.keys() - theirs.keys()))
-    return f"{own} disagrees at these inputs, too, {errors}; new is {results}"
+    if not same:
+        return f"{own} is off by at most {errors}: the disagreement is new"
+    if mine.keys() == same:
+        return f"{own} disagrees in the same results at these inputs, by at most {errors}"
+    results = ", ".join(f"{label} in {check}" for check, label in sorted(mine.keys() - same))
+    return f"{own} disagrees at these inputs, too, by at most {errors}; new is {results}"
 
 
 def _installed() -> str:

@@ -114,6 +114,12 @@ def case_file(
             "--inputs, --sizes, --params, --configs and --stub are about a reference: --reference FILE.py:NAME"
         )
     for case in cases:
+        file, colon, name = str(case).rpartition(":")
+        if colon and name.isidentifier() and Path(file).is_file():
+            raise ValueError(
+                f"{case}: one function of a file needs its reference and inputs: --reference FILE.py:NAME --inputs "
+                f'"x: (n,d)"; a case file is given without a name: {file}'
+            )
         if reason := why_no_file(case):
             raise ValueError(f"{case}: {reason}")
         if case.suffix != ".py":

@@ -7,10 +7,13 @@ handled.
 from __future__ import annotations
 
 import collections
+import contextlib
 import logging
 import os
 
 from torch._logging import _internal
+
+from parity_tests.conversion.exported import without_trace
 
 _LINES = 100  # the last ones, where the error is
 
@@ -22,6 +25,7 @@ class TorchLog:
         self._lines: collections.deque[str] = collections.deque(maxlen=_LINES)
         self._last: logging.LogRecord | None = None
         self._handlers: list[logging.Handler] = []
+        self._stack = contextlib.ExitStack()
         self._formatter = logging.Formatter("%(levelname)s %(name)s: %(message)s")
 
     @property
@@ -36,19 +40,14 @@ class TorchLog:
             self._handlers = [h for h in _internal.handlers if not isinstance(h, files)]
         for handler in self._handlers:
             handler.addFilter(self._keep)
-        if "TORCH_TRACE" not in os.environ:
-            # Its records are for a file that this variable names. pytest would print them with a failing test.
-            _internal.trace_log.addFilter(self._drop)
+        self._stack.enter_context(without_trace())
         return self
 
     def __exit__(self, *error: object) -> None:
         for handler in self._handlers:
             handler.removeFilter(self._keep)
-        _internal.trace_log.removeFilter(self._drop)
+        self._stack.close()
         self._handlers = []
-
-    def _drop(self, record: logging.LogRecord) -> bool:
-        return False
 
     def _keep(self, record: logging.LogRecord) -> bool:
         """Keep a record, once if several handlers get it, and return False so that no handler writes it."""

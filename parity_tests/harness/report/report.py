@@ -43,6 +43,8 @@ SCHEMA = 1
 class ParityError(AssertionError):
     """A candidate did not agree with the oracle; the message is the report."""
 
+    __module__ = "gradparity"  # where users import it from: pytest's summary begins with this name
+
 
 @dataclass(repr=False)
 class Report:

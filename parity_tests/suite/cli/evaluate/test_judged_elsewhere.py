@@ -91,16 +91,8 @@ def test_a_problem_whose_result_is_zero_at_its_own_inputs(tmp_path: Path, wrong:
         if wrong
         else text
     )
-    options = (
-        "--quick",
-        "--only",
-        "forward,vjp",
-        "--no-isolate",
-        "--seed",
-        "1",
-        "--failures",
-        str(tmp_path / "failures"),
-    )
+    failures = str(tmp_path / "failures")
+    options = "-v", "--quick", "--only", "forward,vjp", "--no-isolate", "--seed", "1", "--failures", failures
     ran = CliRunner().invoke(app, ["evaluate", str(problem), str(solution), *options], env={"COLUMNS": "300"})
     assert ran.exit_code == wrong, ran.output
     assert "cannot be judged at these inputs" in ran.output
