@@ -41,9 +41,8 @@ def explain(
     except ValueError as error:
         complain(str(error))
         raise typer.Exit(COULD_NOT_RUN) from error
-    from rich.markdown import Markdown
-
+    from parity_tests.cli.whole_code import WithWholeCode
     from parity_tests.harness.checks import CHECKS as CHECKS_THEMSELVES
     from parity_tests.harness.checks.explanations import as_markdown
 
-    Output().show(Markdown(as_markdown(CHECKS_THEMSELVES[check])))
+    Output().show(WithWholeCode(as_markdown(CHECKS_THEMSELVES[check])), crop=False)

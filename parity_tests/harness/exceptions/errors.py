@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sysconfig
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -116,3 +118,14 @@ def _is_own(path: str) -> bool:
 
 def _frames(error: BaseException) -> traceback.StackSummary:
     return traceback.extract_tb(error.__traceback__)
+
+
+def described_call(error: BaseException, params: Mapping[str, Any]) -> str:
+    """Describe an exception of a call with these parameters, with the remedy if one of them precedes the inputs."""
+    taken = next((name for name in params if f"multiple values for argument {name!r}" in str(error)), None)
+    if not taken or not isinstance(error, TypeError):
+        return described(error)
+    return (
+        f"{described(error)}; params are given by their names, and the inputs by their positions: {taken} stands before "
+        f"an input; wrap both functions, as in lambda *inputs, {taken}: f({taken}, *inputs)"
+    )

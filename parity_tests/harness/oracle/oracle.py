@@ -19,7 +19,7 @@ from jax import lax
 from jax.extend import core
 
 from parity_tests.harness.candidates.outputs import Outputs, leaves
-from parity_tests.harness.exceptions.errors import described
+from parity_tests.harness.exceptions.errors import described_call
 from parity_tests.harness.language import jaxprs
 from parity_tests.harness.language.live import live
 from parity_tests.harness.language.values import evaluate
@@ -140,8 +140,7 @@ class Oracle:
             OracleError: the primal does not run, or does not fit.
         """
         shapes, signature = tuple(y.shape for y in self.outputs_at(sample.shapes)), self.spec.parsed
-        wrong = signature and signature.output_mismatch(sample.sizes, shapes)
-        if wrong:
+        if wrong := signature and signature.output_mismatch(sample.sizes, shapes):
             sizes = ", ".join(f"{axis} = {size}" for axis, size in sample.sizes.items())
             raise OracleError(f"{self.spec.name}: primal {wrong} (signature {self.spec.signature} at {sizes})")
 
@@ -155,7 +154,8 @@ class Oracle:
                 raise
             except BaseException as error:  # sys.exit(), too
                 shapes = ", ".join(map(str, input_shapes)) + and_absent(self.spec, self.constants)
-                raise OracleError(f"{name}: primal fails on inputs of shapes {shapes}: {described(error)}") from error
+                why = described_call(error, self.params)
+                raise OracleError(f"{name}: primal fails on inputs of shapes {shapes}: {why}") from error
             for i, y in enumerate(outputs):
                 if y.dtype not in (jnp.float64, jnp.complex128) and jnp.issubdtype(y.dtype, jnp.inexact):
                     kinds = " and ".join(dict.fromkeys(str(self.dtypes[x]) for x in self.inputs))

@@ -297,6 +297,14 @@ def test_a_file_that_is_not_python(case):
     assert result.stderr == f"gradparity: {path}: not a Python file; its name must end in .py\n"
 
 
+def test_a_function_of_a_file_without_its_reference(tmp_path):
+    path = tmp_path / "kernel.py"
+    path.write_text("def f(x):\n    return x\n")
+    result = gradparity("check", f"{path}:f")
+    assert result.exit_code == 2
+    assert f"{path}:f: one function of a file needs its reference and inputs: --reference FILE.py:NAME" in result.stderr
+
+
 def test_an_oracle_that_cannot_judge(case, tmp_path):
     text = RIGHT.replace("lambda x: x * x, sig", "lambda x: x.nope, sig")
     report = tmp_path / "report.json"

@@ -73,3 +73,10 @@ def test_a_check_that_does_not_exist():
     result = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["explain", "vjp_partal"], catch_exceptions=False)
     assert result.exit_code == 2
     assert "unknown check 'vjp_partal' (did you mean 'vjp_partial'?)" in result.stderr
+
+
+def test_lines_of_code_are_whole_on_a_narrow_terminal():
+    result = CliRunner(env={"COLUMNS": "60"}).invoke(app, ["explain", "vjp"], catch_exceptions=False)
+    code = [line for block in blocks("vjp") for line in block.splitlines()]
+    assert max(map(len, code)) > 60
+    assert set(code) <= {line.rstrip() for line in result.output.splitlines()}

@@ -264,6 +264,14 @@ def test_a_primal_that_cannot_judge(primal, text):
     assert str(refusal.value).startswith(text)
 
 
+def test_a_primal_with_its_parameters_before_the_inputs():
+    spec = OpSpec("power", lambda n, x: x**n, inputs=(normal(3),), params={"n": 2})
+    with pytest.raises(
+        OracleError, match=r"n stands before an input; wrap both functions, as in lambda \*inputs, n: f"
+    ):
+        crosscheck(lambda x, n: x**n, spec, checks=["forward"], dtypes=["float64"])
+
+
 def test_a_primal_that_does_not_fit_its_signature():
     spec = OpSpec("wave", primal=lambda x, y: x.T, signature="(n,m),(n,m)->(n,m)")
     with pytest.raises(OracleError) as refusal:
