@@ -17,7 +17,7 @@ from parity_tests.auditing.findings import Audit
 from parity_tests.auditing.judged import COTANGENT_NAN, GIVEN_NAN, Compared, Differentiated, compare
 from parity_tests.auditing.modules import Modules
 from parity_tests.auditing.nodes import graph_of, is_leaf
-from parity_tests.auditing.operation import Finding, Operation, finding_of
+from parity_tests.auditing.operation import NO_BOUND, Finding, Operation, finding_of
 from parity_tests.auditing.program import (
     Arguments,
     NotFollowed,
@@ -254,7 +254,10 @@ class _Judge:
             changed = region.changed_in(program)
             return compare(Differentiated(program, of_results, of_inputs, real, places, changed))
 
-        return _operation("compiled region", region.module, region.line, compared)
+        found = _operation("compiled region", region.module, region.line, compared)
+        if found.finding is not Finding.NOT_JUDGED or NO_BOUND not in found.reason:
+            return found
+        return replace(found, reason=f"{found.reason}; compile smaller modules, such as each block: they have a bound")
 
 
 def _operation(name: str, module: str, line: str, compared: Callable[[], Compared]) -> Operation:

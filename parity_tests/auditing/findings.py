@@ -38,12 +38,13 @@ class Audit:
 
     def __str__(self) -> str:
         counts = Counter(each.finding for each in self.operations)
-        told = ", ".join(f"{counts[finding]} {finding}" for finding in Finding if counts[finding])
+        told = ", ".join(finding.of(counts[finding]) for finding in Finding if counts[finding])
         reasons = Counter((each.name, each.reason) for each in self.operations if each.reason)
         unjudged = [
             f"not judged: {name}{f' ({n} times)' if n > 1 else ''}: {why}" for (name, why), n in reasons.items()
         ]
-        lines = [f"{len(self.operations)} operations: {told or 'none'}", *map(str, self.faults), *unjudged]
+        number = len(self.operations)
+        lines = [f"{number} operation{'s' * (number != 1)}: {told or 'none'}", *map(str, self.faults), *unjudged]
         if self.unreached:
             lines.append(f"no gradient reaches: {', '.join(self.unreached)}")
         return "\n".join(lines)

@@ -29,6 +29,11 @@ class Finding(enum.StrEnum):
     NOT_JUDGED = "not judged"
     """There is nothing to compare it with."""
 
+    def of(self, count: int) -> str:
+        """Return how many operations have it, in words."""
+        verb = self in (Finding.AGREES, Finding.DIFFERS)
+        return f"{count} {self.removesuffix('s') if verb and count != 1 else self}"
+
 
 @dataclass(frozen=True)
 class Place:

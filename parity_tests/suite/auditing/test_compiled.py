@@ -90,6 +90,17 @@ def test_right_code_agrees(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_a_region_without_a_bound_names_the_remedy() -> None:
+    def softmax(x: Tensor) -> Tensor:
+        return (1e3 * x).softmax(1)
+
+    found = audit(torch.compile(softmax), drawn(3, 4).bfloat16(), compiled=True)
+    (region,) = regions(found)
+    assert region.finding is Finding.NOT_JUDGED
+    assert region.reason.endswith("; compile smaller modules, such as each block: they have a bound")
+
+
+@pytest.mark.slow
 def test_a_wrong_lowering_is_found_in_its_module(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._inductor.lowering import lowerings
 

@@ -72,7 +72,7 @@ def _run(*args: object) -> tuple[int, str]:
 
 def test_a_right_step_has_exit_code_zero(model: Path) -> None:
     code, output = _run(f"{model}:right", "--inputs", model.with_name("batch.pt"))
-    assert (code, output) == (0, "4 operations: 4 agrees")
+    assert (code, output) == (0, "4 operations: 4 agree")
 
 
 def test_a_wrong_one_is_named_and_written(model: Path, tmp_path: Path) -> None:
