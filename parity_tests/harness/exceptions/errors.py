@@ -126,6 +126,6 @@ def described_call(error: BaseException, params: Mapping[str, Any]) -> str:
     if not taken or not isinstance(error, TypeError):
         return described(error)
     return (
-        f"{described(error)}; params are given by their names, and the inputs by their positions: {taken} stands before "
-        f"an input; wrap both functions, as in lambda *inputs, {taken}: f({taken}, *inputs)"
+        f"{described(error)}; params are given by their names, and the inputs by their positions: {taken} stands "
+        f"before an input; wrap both functions, as in lambda *inputs, {taken}: f({taken}, *inputs)"
     )

@@ -35,8 +35,8 @@ def test_a_failing_assert_parity_is_not_followed_by_a_debug_log():
         records.found.clear()
         with pytest.raises(ParityError):
             assert_parity(torch.cos, SPEC, checks=["forward", "compile"], dtypes=["float64"], quick=True)
-        with pytest.raises(ParityError):  # whose reference is exported
-            reference = OpSpec.from_torch(torch.sin, inputs="x: (n)")
+        reference = OpSpec.from_torch(torch.sin, inputs="x: (n)")  # which is exported
+        with pytest.raises(ParityError):
             assert_parity(torch.cos, reference, checks=["forward"], dtypes=["float64"], quick=True)
         assert records.found == []
         assert not trace.filters

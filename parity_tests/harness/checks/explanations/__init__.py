@@ -12,6 +12,7 @@ from parity_tests.harness.checks.check import Check
 from parity_tests.harness.report.about import markdown
 
 _REMEDY = "## How to fix it"
+_OF_PYTORCH = re.compile("torch|ctx|tensor|detach|Function|contiguous|once_differentiable")
 _RAISES = (
     "fix what raises; an input that the operator does not take is left out by OpSpec (domains, sizes, dtypes), or by "
     '--sizes and --dtype; what is meant is listed: limits = {{"{check}": "why"}}'
@@ -42,13 +43,14 @@ def remedy(check: Check) -> str:
 
 
 def to_do(check: Check, framework: str, is_wrong: bool) -> str:
-    """Return what to do about a failure of a check: the remedy of its page, which is for code in PyTorch.
+    """Return what to do about a failure of a check: the remedy of its page, if it holds for this framework.
 
     `is_wrong`: whether a result is; else the candidate raises an exception.
     """
     if not is_wrong:
         return _RAISES.format(check=check.name)
-    return remedy(check) if framework == "torch" else ""
+    text = remedy(check)
+    return text if framework == "torch" or not _OF_PYTORCH.search(text) else ""
 
 
 def _body(check: Check) -> str:

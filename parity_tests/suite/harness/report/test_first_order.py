@@ -143,6 +143,11 @@ def test_each_check_has_a_remedy_of_one_line(check):
     assert not text.endswith(".")
 
 
+def test_a_candidate_in_jax_has_the_remedies_that_are_not_about_pytorch():
+    assert to_do(CHECKS_THEMSELVES["vjp"], "jax", is_wrong=True).startswith("Correct the factor or the term")
+    assert to_do(CHECKS_THEMSELVES["jvp_of_vjp"], "jax", is_wrong=True) == ""
+
+
 # Of rows that are made up.
 
 WRONG = (WrongResult("x_bar", "1/1 entries wrong", (), (0,), 1.0, 2.0, 1.0, 1e-9),)
