@@ -82,13 +82,13 @@ def _index() -> str:
     """The list of the public names, with what the first line of each docstring says."""
     import parity_tests
 
-    parts = ["# The API\n\nThe names that `from gradparity import ...` has, and those of the packages beside it.\n"]
+    parts = ["# The API\n\nThe names that you import from `gradparity`, and the packages that come with it.\n"]
     for title, names in GROUPS.items():
         rows = [f"| [{name}]({name}.md) | {_summary(parity_tests._MODULES[name], name)} |" for name in names]
-        parts.append(f"## {title}\n\n| name | |\n|---|---|\n" + "\n".join(rows) + "\n")
+        parts.append(f"## {title}\n\n| name | purpose |\n|---|---|\n" + "\n".join(rows) + "\n")
     rows = [f"| [{package}]({package}.md) | {_summary(package)} |" for package in PACKAGES]
     rows.append(f"| [jax_ref.aten](../aten.md) | {_summary('jax_ref.aten')} |")
-    parts.append("## Packages\n\n| package | |\n|---|---|\n" + "\n".join(rows) + "\n")
+    parts.append("## Packages\n\n| package | purpose |\n|---|---|\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
 
 

@@ -36,6 +36,8 @@ GENERATED = {
 }
 # Pages of the repository, below its address.
 OF_REPOSITORY = {"Repository": "", "Versions": "/releases", "Issues": "/issues"}
+SHORT_CODE = re.compile(r"<code>([^<\n]{1,24})</code>")
+CODE_IN_TABLE = re.compile(r"(?<=<code>)[^<]+(?=</code>)")
 FENCE = re.compile(r"^(```.*?^```[^\n]*$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 EQUATION = re.compile(r"\\tag\{(\d+)\}")
@@ -47,7 +49,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     sections = {
         "Checks": ["checks/index.md", *(f"checks/{name}.md" for name in _check_names())],
         "The book": ["book/index.md", *(f"book/{name}" for name in _chapters())],
-        "Found": ["found.md", *(f"found/{path.name}" for path in sorted((ROOT / "docs/found").glob("*.md")))],
+        "Found": ["found.md", *_families()],
         "Benchmarks": ["benchmarks/index.md", *(f"benchmarks/results/{path.name}" for path in _results("md"))],
         "Reference": [{"The API": ["api/index.md", *({name: f"api/{name}.md"} for name in api_pages.api_pages())]}],
         "Project": [{name: config.repo_url + path} for name, path in OF_REPOSITORY.items() if config.repo_url],
@@ -87,8 +89,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Render the formulas as MathML, which browsers show without a script."""
+    """Render the formulas as MathML, which browsers show without a script, and let long code in tables wrap."""
     content = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", content)  # a corner, which heads nothing
+    content = re.sub(r"<td.*?</td>", _breakable, content, flags=re.DOTALL)
+    content = SHORT_CODE.sub(r'<code class="short">\1</code>', content)
     content = re.sub(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', _displayed, content, flags=re.DOTALL)
     return re.sub(r'<span class="arithmatex">\\\((.*?)\\\)</span>', _inline, content, flags=re.DOTALL)
 
@@ -96,6 +100,11 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """Name the search, which the theme leaves to its looks."""
     return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
+def _breakable(cell: re.Match[str]) -> str:
+    """A cell of a table whose code may go on in the next line after a dot, a comma or an opening bracket."""
+    return CODE_IN_TABLE.sub(lambda code: re.sub(r"(?<=[._(,=/])(?=[^\W\d])", "<wbr>", code[0]), cell[0])
 
 
 def _displayed(match: re.Match[str]) -> str:
@@ -202,6 +211,13 @@ def _chapters() -> list[str]:
     return list(dict.fromkeys(re.findall(r"\]\((\w+\.md)\)", contents)))
 
 
+def _families() -> list[dict[str, str]]:
+    """The pages of docs/found, by their headings without the words that all of them begin with."""
+    paths = sorted((ROOT / "docs/found").glob("*.md"))
+    titles = [_title(f"docs/found/{path.name}").removeprefix("What was found: ") for path in paths]
+    return [{title[0].upper() + title[1:]: f"found/{path.name}"} for title, path in zip(titles, paths, strict=True)]
+
+
 def _check_names() -> list[str]:
     from parity_tests.harness.names import CHECKS
 
@@ -219,7 +235,7 @@ def _generated_pages_of_checks() -> Iterator[tuple[str, str]]:
     from parity_tests.harness.checks.explanations import as_markdown
 
     rows = "\n".join(f"| [{name}]({name}.md) | {check.catches} |" for name, check in CHECKS.items())
-    intro = "Each check holds one property of a candidate. They run in this order."
+    intro = "Each check tests one property of a candidate. They run in this order."
     yield "checks/index.md", f"# Checks\n\n{intro}\n\n| check | catches |\n|---|---|\n{rows}\n"
     for name, check in CHECKS.items():
         yield f"checks/{name}.md", as_markdown(check) + _planted(name)
@@ -261,7 +277,7 @@ def _planted(check: str) -> str:
     lines = []
     for case in cases_of(check):
         for name, mistake in case.mistakes.items():
-            unnoticed = f", which {', '.join(mistake.passes)} do not notice" if mistake.passes else ""
+            unnoticed = f" (missed by {', '.join(mistake.passes)})" if mistake.passes else ""
             lines.append(f"- {name}{unnoticed}")
     head = "## Planted mistakes\n\nThe tests plant these mistakes, and this check must catch each of them:\n\n"
     return f"\n{head}" + "\n".join(lines) + "\n"

@@ -37,7 +37,7 @@ from jax_ref import functional as F
 
 x = jnp.array([[1.0, 2.0, 4.0], [3.0, 0.0, 5.0]])
 probabilities = aten.softmax(x, 1)
-variances = aten.var(x, 1, correction=0)  # of several overloads the arguments say which one is meant
+variances = aten.var(x, 1, correction=0)  # the arguments select the overload
 gradient = jax.grad(lambda x: F.cross_entropy(x, jnp.array([2, 0]), label_smoothing=0.1))(x)
 ```
 
@@ -94,7 +94,7 @@ def as_markdown() -> str:
             "",
             *_HOW_TO_CALL.splitlines(),
             "",
-            "| family | operators | |",
+            "| family | number | operators |",
             "|---|---|---|",
             *rows,
             "",
