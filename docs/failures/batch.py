@@ -22,7 +22,7 @@ class Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, x, y):
-        return Product.apply(x, y), 0  # wrong: the batch may be at another axis, or in one input only
+        return Product.apply(x, y), 0  # wrong: the batch may be at another axis, or in one input
 
 
 candidate = Product.apply

@@ -4,7 +4,11 @@ import torch
 
 from gradparity import OpSpec
 
-spec = OpSpec("scores", primal=lambda q, k: q @ k.T / jnp.sqrt(q.shape[1]), signature="(n,d),(m,d)->(n,m)")
+spec = OpSpec(
+    "scores",
+    primal=lambda q, k: q @ k.T / jnp.sqrt(q.shape[1]),
+    signature="(n,d),(m,d)->(n,m)",
+)
 
 
 class Scores(torch.autograd.Function):

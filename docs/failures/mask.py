@@ -4,7 +4,12 @@ import torch
 
 from gradparity import OpSpec
 
-spec = OpSpec("causal", primal=lambda x: jnp.tril(jnp.exp(x)), signature="(n,n)->(n,n)", sizes="n >= 5")
+spec = OpSpec(
+    "causal",
+    primal=lambda x: jnp.tril(jnp.exp(x)),
+    signature="(n,n)->(n,n)",
+    sizes="n >= 5",
+)
 
 
 class Causal(torch.autograd.Function):

@@ -24,7 +24,7 @@ class Scores(torch.autograd.Function):
     def backward(ctx, y_bar):
         q, k, y = ctx.saved_tensors
         p = y_bar.float() * (1 - y * y)
-        return (0.97 * p @ k.float()).to(q.dtype), (p.T @ q.float()).to(k.dtype)  # wrong: the factor 0.97
+        return (0.97 * p @ k.float()).to(q.dtype), (p.T @ q.float()).to(k.dtype)  # wrong: 0.97
 
 
 candidate = Scores.apply

@@ -131,8 +131,8 @@ def shade(ratio: float | None) -> str:
 
 
 def cell(heat: Sequence[Sequence[float]]) -> float:
-    """The size of a heat map's cell, in rem: small enough for the map to fit a telephone."""
-    return min(0.8, 18 / max(len(heat), len(heat[0])))
+    """The size of a heat map's cell, in pixels: small enough for the map to fit a telephone."""
+    return min(13.0, 280 / max(len(heat), len(heat[0])))
 
 
 def length(ratio: float) -> float:
