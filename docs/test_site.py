@@ -43,3 +43,16 @@ def test_there_is_no_dead_link_where_the_address_is_not_known(monkeypatch: pytes
 def test_each_page_says_of_which_version_it_is():
     config = site_hooks.on_config(load_config(str(ROOT / "mkdocs.yml")))
     assert (config.copyright or "").startswith(f"gradparity {site_hooks._version()},")
+
+
+def test_a_family_of_what_was_found_is_named_without_the_words_that_all_begin_with():
+    names = [name for each in section("Found") if isinstance(each, dict) for name in each]
+    assert len(names) > 10
+    assert not [name for name in names if name.startswith("What was found") or name[0].islower()]
+
+
+def test_long_code_in_a_table_may_wrap_and_short_code_in_a_text_does_not():
+    long = "<td><code>torch.func.jacrev(f, 0.5)</code></td>"
+    content = site_hooks.on_page_content(f"<p><code>--html</code></p>{long}", None, None, None)  # type: ignore[arg-type]
+    assert '<code class="short">--html</code>' in content
+    assert "<td><code>torch.<wbr>func.<wbr>jacrev(<wbr>f, 0.5)</code></td>" in content

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report import extent, first_order
 from parity_tests.harness.report.about import Block, blocks, markdown
 from parity_tests.harness.report.atomic_file import write_text
@@ -103,6 +104,12 @@ class Table:
             checks={check: catches.get(check, "") for check in checks},
             cells=cells,
         )
+
+    @property
+    def tried(self) -> int:
+        """The number of checks that ran."""
+        rows = [(check, row) for (_, _, check), of_cell in self.cells.items() for row in of_cell]
+        return len({check for check, row in rows if row.verdict not in (Verdict.SKIPPED, Verdict.UNSUPPORTED)})
 
 
 def _place(failure: Failure) -> tuple[str, str, str, str]:

@@ -69,6 +69,13 @@ def test_the_failure_comes_first_and_a_passing_page_says_what_was_tried(failed):
     assert "largest: " in text
 
 
+def test_a_check_that_was_skipped_was_not_tried():
+    report = crosscheck(torch.square, SQUARE, checks=["forward", "opcheck"], dtypes=["float64"])
+    text = " ".join(" ".join(Page(as_html(report)).text).split())
+    assert "SKIPPED" in text
+    assert "Tried: 1 check, in f64; " in text
+
+
 def test_the_heat_map_shows_which_entry(failed):
     (wrong,) = failed.failures[0].wrong
     assert wrong.heat is not None
