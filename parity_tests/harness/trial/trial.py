@@ -55,7 +55,9 @@ class Trial:
     def absent_in(self, precision: Precision) -> str | None:
         """Return why the operator does not exist in a format on this device; None if it does."""
         if not self.oracle.spec.exists_in(precision.name):
-            return f"OpSpec.dtypes leaves {precision.name} out"
+            casts = getattr(self.oracle.spec.primal, "rounds", False)  # as a reference in PyTorch says of itself
+            which = f"the reference casts to a narrower dtype, and {precision.name} is not among the dtypes"
+            return which if casts else f"OpSpec.dtypes leaves {precision.name} out"
         return devices.lacks(self.device, precision.name)
 
     def widened(self) -> Trial:

@@ -98,6 +98,14 @@ def test_a_wrong_backward_is_caught_and_explained_without_float64(dtype):
     assert row.failure.judge == "no Taylor rate, since OpSpec.dtypes leaves float64 out"
 
 
+def test_a_reference_that_casts_is_why_there_is_no_float64():
+    spec = OpSpec.from_torch(lambda x: x.float().square().to(x.dtype), inputs="x: (n)")
+    row: Row = judged(lambda x: 3 * x.square(), spec, "vjp", "float32")
+    assert row.failure is not None
+    why = "the reference casts to a narrower dtype, and float64 is not among the dtypes"
+    assert row.failure.judge == f"no Taylor rate, since {why}"
+
+
 def test_what_rounds_more_is_not_looked_for_in_float64():
     """A result that is off by a few roundings is compared with that of float64, if there is one."""
 
