@@ -261,7 +261,7 @@ def assert_parity(candidate: Callables, spec: OpSpec | Callable, **options: Any)
         The report, for further questions.
 
     Raises:
-        ParityError: not everything agrees; the message is the report.
+        ParityError: not everything agrees; the message is the first failure in a line, and the report.
         TypeError, ValueError, OracleError: as `crosscheck`.
     """
     __tracebackhide__ = True  # of pytest: the message says more

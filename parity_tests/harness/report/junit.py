@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 from parity_tests.harness.candidates.definition import Definition
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.judged import unjudged, why_unjudged
-from parity_tests.harness.report.lines_of_failures import failure_text
-from parity_tests.harness.report.lines_of_results import in_words
+from parity_tests.harness.report.lines_of_failures import failure_text, what_is_wrong
 from parity_tests.harness.report.printable import printable
 from parity_tests.harness.report.results import Results, Row
 
@@ -78,16 +77,8 @@ def _case(suite: ElementTree.Element, row: Row, failed: bool, place: Definition 
         kind = "skipped"
     else:
         return "passed"
-    message = f"{row.verdict}: {_what_is_wrong(row)}".removesuffix(": ")
+    message = f"{row.verdict}: {what_is_wrong(row)}".removesuffix(": ")
     result = ElementTree.SubElement(case, kind, message=printable(message))
     if row.failure is not None:
         result.text = printable(failure_text(row.failure).plain)
     return kind
-
-
-def _what_is_wrong(row: Row) -> str:
-    """The reason of a row in a line: of a diagnosed failure each wrong result, with what it looks like."""
-    if row.failure is None:
-        return row.reason
-    found = (f"{in_words(wrong)}: {wrong.looks_like or ''}".removesuffix(": ") for wrong in row.failure.wrong)
-    return "; ".join(dict.fromkeys(found))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from parity_tests.harness.report.lines_of_results import result_lines, smallest_line
-from parity_tests.harness.report.results import ORACLE, Failure
+from parity_tests.harness.report.lines_of_results import in_words, result_lines, smallest_line
+from parity_tests.harness.report.results import ORACLE, Failure, Row
 
 ASKS = ", once the callables that it asks for are filled in"
 
@@ -23,6 +23,14 @@ def headline(failure: Failure) -> str:
         order = "third" if failure.check == "third_order" else "second"
         return f"{failure.candidate} {'fails' if raises else 'is silently wrong'} in {order} order"
     return f"{failure.candidate} disagrees with the oracle"
+
+
+def what_is_wrong(row: Row) -> str:
+    """The reason of a row in a line: of a diagnosed failure each wrong result, with what it looks like."""
+    if row.failure is None:
+        return row.reason
+    found = (f"{in_words(wrong)}: {wrong.looks_like or ''}".removesuffix(": ") for wrong in row.failure.wrong)
+    return "; ".join(dict.fromkeys(found))
 
 
 def more(failure: Failure) -> str:

@@ -22,6 +22,7 @@ from parity_tests.harness.findings import AGREE, Verdict
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.harness.report.conclusions import conclusions
 from parity_tests.harness.report.judged import unjudged
+from parity_tests.harness.report.lines_of_failures import what_is_wrong
 from parity_tests.harness.report.markdown import to_markdown
 from parity_tests.harness.report.results import (
     ORACLE,
@@ -41,7 +42,7 @@ SCHEMA = 1
 
 
 class ParityError(AssertionError):
-    """A candidate did not agree with the oracle; the message is the report."""
+    """A candidate did not agree with the oracle; the message is the first failure in a line, and the report."""
 
     __module__ = "gradparity"  # where users import it from: pytest's summary begins with this name
 
@@ -156,9 +157,11 @@ class Report:
         return 1 if found else 2
 
     def raise_if_failed(self) -> None:
-        """Raise `ParityError`, with the report as its message, unless everything agreed."""
+        """Raise `ParityError`, with the first failure in a line and the report, unless everything agreed."""
+        __tracebackhide__ = True  # of pytest: the message says more
         if not self.passed:
-            raise ParityError(str(self))
+            first = "".join(f"{row.check}: {what_is_wrong(row)}\n\n" for row in self.failed[:1])
+            raise ParityError(f"{first}{self}")
 
     def __str__(self) -> str:
         return as_text(self)

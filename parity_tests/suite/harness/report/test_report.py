@@ -193,8 +193,12 @@ def test_exit_codes(report, code):
         report.raise_if_failed()
 
 
-def test_raise_if_failed_says_what_print_says(halved):
+def test_raise_if_failed_says_the_first_failure_and_what_print_says(halved):
     with pytest.raises(ParityError) as error:
         halved.raise_if_failed()
-    assert str(error.value) == str(halved)
+    first, blank, *rest = str(error.value).split("\n")
+    assert (first.partition(": ")[0], blank) == (halved.failed[0].check, "")
+    assert "entries wrong" in first
+    assert "\n".join(rest) == str(halved)
+    assert f"{type(error.value).__module__}.{type(error.value).__qualname__}" == "gradparity.ParityError"
     assert isinstance(error.value, AssertionError)
