@@ -15,8 +15,15 @@ class Counted(TorchDispatchMode):
     """Counts the operations of a block, which ends with `TooMany` if they are more than `most`, if that is given.
 
     A function that is composite counts as the operations that it is made of, as in a graph. So does a loop: each of its
-    steps.
+    steps. `torch.cond`, and what it calls, is none.
     """
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """True: Dynamo, by which `torch.cond` runs, skips its code for good where it has met any other mode."""
+        return True
 
     def __init__(self, most: int | None = None) -> None:
         super().__init__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.scan import scan
 from torch.autograd.function import once_differentiable
 
 GAMMA = 0.5
@@ -92,6 +93,16 @@ def recurrence(a: Tensor, b: Tensor) -> Tensor:
     return torch.stack(every)
 
 
+def scanned(a: Tensor, b: Tensor) -> Tensor:
+    """`recurrence` as one operation, however many steps it has."""
+
+    def step(h: Tensor, ab: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        h = torch.sigmoid(ab[0]) * h + ab[1]
+        return h, h.clone()
+
+    return scan(step, torch.zeros_like(b[0]), (a, b), dim=0)[1]
+
+
 class Recurrence(torch.autograd.Function):
     """The same, with the backward of a recurrence; `chunk` has what is handed over at the end of so many steps lost."""
 
@@ -140,6 +151,44 @@ class LongChunks(Recurrence):
     @once_differentiable
     def backward(ctx, y_bar):
         return LongChunks.gradients(ctx, y_bar)
+
+
+def either(x: Tensor) -> Tensor:
+    """One of two functions of x (n), by the sign of its sum."""
+    return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.square(), (x,))
+
+
+class Either(torch.autograd.Function):
+    """The same; `sign` is that of the second function's gradient."""
+
+    sign = 1.0
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return torch.where(x.sum() > 0, x.sin(), x.square())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, y_bar):
+        return Either.gradient(ctx, y_bar)
+
+    @classmethod
+    def gradient(cls, ctx, y_bar):
+        """The gradient of x."""
+        (x,) = ctx.saved_tensors
+        return y_bar * torch.where(x.sum() > 0, x.cos(), 2 * cls.sign * x)
+
+
+class WrongSecond(Either):
+    """The gradient of the second function has the wrong sign."""
+
+    sign = -1.0
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, y_bar):
+        return WrongSecond.gradient(ctx, y_bar)
 
 
 def doubling(x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from gradparity import to_jax
 from parity_tests import OpSpec, Verdict, crosscheck
 from parity_tests.conversion.exported import exported
 from parity_tests.conversion.graph import is_known
@@ -18,13 +19,17 @@ from parity_tests.harness.specs.samples import few_samples, samples
 from parity_tests.suite.harness.checks.test_on_request import judged
 from parity_tests.suite.harness.specs.loop_references import (
     Chunked,
+    Either,
     LongChunks,
     Recurrence,
     SoftDTW,
     WithoutDiagonal,
     WithoutGamma,
+    WrongSecond,
     doubling,
+    either,
     recurrence,
+    scanned,
     soft_dtw,
 )
 
@@ -174,3 +179,26 @@ def test_a_mistake_of_long_loops_is_found_as_far_as_they_are_followed():
         LongChunks.apply, _spec(sizes="t == 300, d == 2"), checks=["vjp"], dtypes=["float64"], quick=True
     )
     assert [row.verdict for row in larger.rows if row.candidate != "oracle"] == [Verdict.MISMATCH]
+
+
+@pytest.mark.slow
+def test_a_loop_that_is_one_operation_is_not_cut():
+    assert max(_sizes(_spec(scanned), "t")) == 2049
+    candidates, spec = (
+        {"right": Recurrence.apply, "long_chunks": LongChunks.apply},
+        _spec(scanned, sizes="t in (2, 300)"),
+    )
+    report = crosscheck(candidates, spec, checks=["vjp"], dtypes=["float64"], quick=True)
+    assert [row.verdict for row in report.rows if row.candidate == "right"] == [Verdict.PASS]
+    assert [row.verdict for row in report.rows if row.candidate == "long_chunks"] == [Verdict.MISMATCH]
+
+
+@pytest.mark.slow
+def test_a_reference_of_two_branches():
+    candidates = {"right": Either.apply, "wrong": WrongSecond.apply}
+    report = crosscheck(candidates, _spec(either, "x: (n)"), checks=FIRST_ORDER, dtypes=["float64", "bfloat16"])
+    verdicts = {(row.candidate, row.check): row.verdict for row in report.rows if row.candidate != "oracle"}
+    assert verdicts["right", "vjp"] is verdicts["wrong", "forward"] is Verdict.PASS
+    assert verdicts["wrong", "vjp"] is Verdict.MISMATCH
+    f, params = to_jax(either, torch.ones(3))  # a run that counts leaves it to be traced in the same process
+    np.testing.assert_array_equal(f(params, np.full(3, -2.0)), np.full(3, 4.0))
