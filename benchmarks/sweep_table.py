@@ -1,8 +1,9 @@
 """The whole sweep as a page and as data in benchmarks/results: `python -m benchmarks.sweep_table SWEEP.jsonl [NOTE]`.
 
 The file is one of `gradparity sweep --resume`. The data have each derivative that differs; the page has the counts, and
-who is wrong, operator by operator. NOTE is a sentence about how the file came to be. A sweep in `--mode inductor` alone
-has a page of its own, `sweep_inductor.md`, which also says for how many operators code was generated.
+who is wrong, operator by operator. NOTE is a sentence about how the file came to be. A sweep in `--mode inductor` or in
+`--mode jit` alone has a page of its own, `sweep_inductor.md` or `sweep_jit.md`; that of `inductor` also says for how
+many operators code was generated.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from pathlib import Path
 
 from parity_tests.harness.report.atomic_file import write_text
 from parity_tests.sweep.compiled import AS_EAGER, GENERATED, KERNELS_ONLY, RAISES
-from parity_tests.sweep.lines import COMPILED, Line, Verdict
+from parity_tests.sweep.lines import COMPILED, JITTED, Line, Verdict
 from parity_tests.sweep.results_file import Results, read_results
 
 RESULTS = Path(__file__).parent / "results" / "sweep.json"
-INDUCTOR = RESULTS.with_name("sweep_inductor.json")
+INDUCTOR, JIT = (RESULTS.with_name(f"sweep_{mode}.json") for mode in (COMPILED, JITTED))
 TOLD = (Verdict.WRONG_IN_JAX, Verdict.WRONG_IN_PYTORCH, Verdict.WRONG_IN_BOTH, Verdict.UNDECIDED)
 _SILENT = (Verdict.AGREES, Verdict.UNREACHED)
 
@@ -92,57 +93,82 @@ def page(results: Results, note: str = "") -> str:
         for name in sorted(results.lines):
             modes = dict.fromkeys(line.mode for line in results.lines[name] if line.verdict is verdict)
             text += [f"| `{name}` | {', '.join(modes)} |"] if modes else []
-    return "\n".join(text) + "\n"
+    return _text(text)
 
 
 def inductor_page(results: Results, note: str = "") -> str:
     """The counts of a sweep of compiled code, and each number in which it differs from PyTorch without and from JAX."""
-    header, lines = results.header, results.all_lines
-    versions, date = header.versions, header.environment["date"].partition("T")[0]
     generated, kernels = (_having(results, text) for text in (GENERATED, KERNELS_ONLY))
-    text = [
-        "# Compiled code in the sweep",
+    about = (
+        f"Of {len(generated)} of these code was generated, for the values or a gradient; of {len(kernels - generated)} "
+        "the compiled function only calls PyTorch's kernels, which shows little."
+    )
+    eager = (
+        "Where PyTorch without a compiler differs from JAX, too, the compiled code is not accused: "
+        f"{len(_having(results, AS_EAGER))} operators."
+    )
+    of_mode = _page_of_mode(results, "Compiled code in the sweep", about, note, INDUCTOR)
+    return _text([*of_mode, "", eager, *_with_reasons(results), *_raising(results), *_why_unreached(results)])
+
+
+def jit_page(results: Results, note: str = "") -> str:
+    """The counts of a sweep of jitted functions, and each number in which one differs from the same op by op."""
+    of_mode = _page_of_mode(results, "JAX's jit in the sweep", "", note, JIT)
+    return _text([*of_mode, *_with_reasons(results), *_why_unreached(results)])
+
+
+def _page_of_mode(results: Results, title: str, about: str, note: str, path: Path) -> list[str]:
+    """The lines of a page about one mode, up to the table of verdicts."""
+    header = results.header
+    versions, date = header.versions, header.environment["date"].partition("T")[0]
+    return [
+        f"# {title}",
         "",
-        f"`gradparity sweep --mode inductor`, {' and '.join(header.options['dtypes'])}: of {len(results.lines)} "
-        f"operators {reached(results)} are judged. Of {len(generated)} of these code was generated, for the values or "
-        f"a gradient; of {len(kernels - generated)} the compiled function only calls PyTorch's kernels, which shows "
-        "little.",
+        f"`gradparity sweep --mode {header.options['modes'][0]}`, {' and '.join(header.options['dtypes'])}: of "
+        f"{len(results.lines)} operators {reached(results)} are judged.{' ' if about else ''}{about}",
         "",
         f"PyTorch {versions['torch']}, JAX {versions['jax']}, Python {header.environment['python']}, {date}."
         f"{' ' if note else ''}{note}",
         "",
         "What is compared, and who the witnesses are: [docs/sweep.md](../../docs/sweep.md). Made by `python -m "
         "benchmarks.sweep_table`; the numbers that differ, and the reason of each operator that is not judged: "
-        "`sweep_inductor.json`.",
+        f"`{path.name}`.",
         "",
         *_by_verdict(results, "values and gradients"),
-        "",
-        f"Where PyTorch without a compiler differs from JAX, too, the compiled code is not accused: "
-        f"{len(_having(results, AS_EAGER))} operators.",
-        *_with_reasons(lines),
     ]
-    why = Counter(why_unreached(line) for line in lines if line.verdict is Verdict.UNREACHED)
-    text += ["", "## Cannot be reached", "", "| since | values and gradients |", "|---|---|"]
-    text += [f"| {_cell(kind)} | {number} |" for kind, number in why.most_common()]
-    return "\n".join(text) + "\n"
 
 
-def _with_reasons(lines: Sequence[Line]) -> list[str]:
-    """The lines that do not agree, by verdict, and the operators of which a compiled call raises an error."""
+def _why_unreached(results: Results) -> list[str]:
+    why = Counter(why_unreached(line) for line in results.all_lines if line.verdict is Verdict.UNREACHED)
+    text = ["", "## Cannot be reached", "", "| since | values and gradients |", "|---|---|"]
+    return text + [f"| {_cell(kind)} | {number} |" for kind, number in why.most_common()]
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _with_reasons(results: Results) -> list[str]:
+    """The lines that do not agree, by verdict."""
     text = []
     for verdict in Verdict:
-        its = [line for line in lines if line.verdict is verdict and verdict not in _SILENT]
+        its = [line for line in results.all_lines if line.verdict is verdict and verdict not in _SILENT]
         if its:
             text += ["", f"## {_heading(verdict)}", "", "| operator | of | reason |", "|---|---|---|"]
             text += [f"| `{line.operator}` | {line.of} | {_cell(line.reason)} |" for line in its]
-    raising = {line.operator: line.reason.partition(f"{RAISES} ")[2] for line in lines if RAISES in line.reason}
-    raising = {name: error.partition("; ")[0] for name, error in raising.items()}
-    text += [
+    return text
+
+
+def _raising(results: Results) -> list[str]:
+    """The operators of which a compiled call raises an error."""
+    lines = [line for line in results.all_lines if RAISES in line.reason]
+    errors = {line.operator: line.reason.partition(f"{RAISES} ")[2].partition("; ")[0] for line in lines}
+    text = [
         *("", "## Compiled, a call raises an error, and not without", ""),
         "Most are of code for all sizes, in which each integer among the arguments is a symbol, too.",
         *("", "| operator | error |", "|---|---|"),
     ]
-    return text + [f"| `{name}` | {_cell(error)} |" for name, error in raising.items()]
+    return text + [f"| `{name}` | {_cell(error)} |" for name, error in errors.items()]
 
 
 def _by_verdict(results: Results, of: str) -> list[str]:
@@ -170,12 +196,15 @@ def _cell(text: str) -> str:
 def main(path: Path, note: str = "") -> None:
     """Write the page and the data."""
     results = read_results(path)
-    if results.header.options["modes"] == [COMPILED]:
-        write_text(INDUCTOR, data(results, (Verdict.AGREES,)))
-        write_text(INDUCTOR.with_suffix(".md"), inductor_page(results, note))
-    else:
-        write_text(RESULTS, data(results))
-        write_text(RESULTS.with_suffix(".md"), page(results, note))
+    match results.header.options["modes"]:
+        case [mode] if mode == COMPILED:
+            made, to, silent = inductor_page, INDUCTOR, (Verdict.AGREES,)
+        case [mode] if mode == JITTED:
+            made, to, silent = jit_page, JIT, (Verdict.AGREES,)
+        case _:
+            made, to, silent = page, RESULTS, _SILENT
+    write_text(to, data(results, silent))
+    write_text(to.with_suffix(".md"), made(results, note))
 
 
 if __name__ == "__main__":

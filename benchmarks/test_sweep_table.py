@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.sweep_table import data, inductor_page, page, reached
+from benchmarks.sweep_table import data, inductor_page, jit_page, page, reached
 from parity_tests.sweep.lines import Finding, Line, Verdict
 from parity_tests.sweep.results_file import Header, Results
 
@@ -60,3 +60,17 @@ def test_the_page_of_compiled_code_says_of_how_many_operators_code_was_generated
     assert "## Loses digits\n\n| operator | of | reason |\n|---|---|---|\n| `sin` | result |" in text
     assert "a \\| b |" in text
     assert "| `put` | KeyError: 1 |" in text
+
+
+def test_the_page_of_jit_has_its_mode_and_its_reasons():
+    lines = {
+        "sin": [Line("sin", "jit", "self", "float64", Verdict.AGREES)],
+        "acosh": [Line("acosh", "jit", "self", "float64", Verdict.WRONG_IN_JAX, reason="op by op")],
+        "lift": [Line("lift", "jit", "self", "float64", Verdict.UNREACHED, reason="no call reaches it")],
+    }
+    header = Header(HEADER.versions, {"modes": ["jit"], "dtypes": ["float64"]}, HEADER.environment)
+    text = jit_page(Results(header, lines), "By hand.")
+    assert "`gradparity sweep --mode jit`, float64: of 3 operators 2 are judged.\n" in text
+    assert "`sweep_jit.json`" in text
+    assert "## Wrong in JAX\n\n| operator | of | reason |\n|---|---|---|\n| `acosh` | self | op by op |" in text
+    assert "raises an error" not in text
