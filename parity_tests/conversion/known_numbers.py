@@ -14,8 +14,11 @@ import numpy as np
 import torch
 from torch import _is_functional_tensor  # pyright: ignore[reportPrivateImportUsage]
 from torch._C._functorch import is_functorch_wrapped_tensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
+
+from parity_tests.conversion import packed
+from parity_tests.conversion.plainly import plainly
 
 _MOST = 2**20  # entries of a tensor of real numbers: more are data, and no mask
 # Methods that give Python's numbers. Some are calls of no operator.
@@ -32,6 +35,7 @@ _OF_SIZES = {
 }
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8)
 # Of the shape and dtype of their first argument.
+_UNWRITTEN = {"empty", "empty_like", "new_empty"}
 _OF_A_SHAPE = {"zeros_like", "ones_like", "full_like", "new_tensor", "new_zeros", "new_ones", "new_full"}
 
 
@@ -69,8 +73,12 @@ class KnownNumbers:
             func, name, args = torch.Tensor.__getitem__, "__getitem__", (x, self._without_masks(mask))
         elif name == "repeat_interleave" and len(args) > 1 and isinstance(args[1], torch.Tensor) and unknown:
             return self._repeated(func, *args, **kwargs)
+        elif (layout := packed.layout_of(name, args)) is not None and self._of(layout) is not None:
+            return self._packed(func, name, args, layout)
         given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
         known = [self._of(x) for x in given]
+        if name in _UNWRITTEN:
+            return self._unwritten(self._with_unknown(func, name, args, kwargs))
         if name in _OF_A_SHAPE and known and known[0] is None:
             known[0] = _zeros(given[0])
         is_made = not given and callable(getattr(torch, name, None))
@@ -124,6 +132,27 @@ class KnownNumbers:
         self.read |= self._sources_of(repeats)
         x, dim = (x.flatten(), 0) if dim is None else (x, dim)
         return x.index_select(dim, self._constant(_repeats(numbers, x.shape[dim]), self._sources_of(repeats)))
+
+    def _unwritten(self, x: torch.Tensor) -> torch.Tensor:
+        """A tensor with the numbers that PyTorch gives memory without numbers, if it is to be deterministic."""
+        if x.dtype.is_floating_point or x.dtype.is_complex:
+            number: float = float("nan")
+        else:
+            number = True if x.dtype is torch.bool else torch.iinfo(x.dtype).max
+        made = torch.full(x.shape, number, dtype=x.dtype, device=x.device)
+        if x.numel() <= _MOST:
+            with plainly():
+                numbers = torch.full(x.shape, number, dtype=x.dtype)
+            self._know(made, numbers, set())
+        return made
+
+    def _packed(self, func: Any, name: str, args: Any, layout: torch.Tensor) -> Any:
+        """The result of a function of packed sequences, whose layout is known."""
+        numbers, sources = self._of(layout), self._sources_of(layout)
+        assert numbers is not None
+        self.read |= sources
+        found, other = packed.called(func, name, args, numbers)
+        return found if other is None else (found, self._constant(other, sources))
 
     def _sources_of(self, x: torch.Tensor) -> set[int]:
         numbers = self._of(x)
@@ -193,7 +222,7 @@ class _Watch(TorchDispatchMode):
 def _computed(func: Any, args: Any, kwargs: Any) -> tuple[Any, bool] | None:
     """The result of a call, and whether numbers are read in it; None if it has none that is known."""
     watch = _Watch()
-    with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad(), watch:
+    with plainly(), torch.no_grad(), watch:
         try:
             found = func(*args, **kwargs)
         except Exception:  # whatever is raised is raised again, where the call is recorded
@@ -207,7 +236,7 @@ def writes(name: str) -> bool:
 
 
 def _zeros(x: torch.Tensor) -> torch.Tensor:
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with plainly():
         return torch.zeros((), dtype=x.dtype).expand(x.shape)
 
 
@@ -223,23 +252,23 @@ def _needs_positions(name: str, args: Any) -> bool:
 
 
 def _positions(mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with plainly():
         return mask.nonzero(as_tuple=True)
 
 
 def _repeats(numbers: torch.Tensor, size: int) -> torch.Tensor:
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with plainly():
         return torch.arange(size).repeat_interleave(numbers)
 
 
 def _expanded(x: torch.Tensor | None, shape: Sequence[int]) -> torch.Tensor:
     assert x is not None
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with plainly():
         return x.expand(*shape)
 
 
 def _copy(x: torch.Tensor) -> torch.Tensor:
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with plainly():
         return x.detach().clone()
 
 
@@ -268,5 +297,5 @@ def _is_view(found: Any, known: Sequence[torch.Tensor | None]) -> bool:
 
 
 def _int(x: torch.Tensor) -> int:
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with plainly():
         return int(x)

@@ -155,11 +155,11 @@ def test_other_numbers_are_refused() -> None:
     def function(x: Tensor) -> Any:
         return x[torch.rand(3) > 0.5]
 
-    def packed(x: Tensor, lengths: Tensor) -> Tensor:
-        return nn.utils.rnn.pack_padded_sequence(x, lengths).data
+    def of_segments(x: Tensor, lengths: Tensor) -> Tensor:
+        return torch.segment_reduce(x, "sum", lengths=lengths)
 
     with pytest.raises(CannotConvert, match="needs numbers"):
-        to_jax(packed, numbers(2, 3), torch.tensor([2, 1, 1]))
+        to_jax(of_segments, numbers(3), torch.tensor([2, 1]))
     with pytest.raises(CannotConvert, match=r"the shape of aten\.index\.Tensor depends"):
         to_jax(function, numbers(3))
 
