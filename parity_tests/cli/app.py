@@ -44,6 +44,7 @@ from parity_tests.cli.terminal import Output, complain
 from parity_tests.harness.isolation.orphans import Adopted
 from parity_tests.harness.isolation.processes import Pool, cores
 from parity_tests.harness.names import CHECKS, selected
+from parity_tests.harness.specs.seeds import HiddenSeed
 
 app = typer.Typer(
     help="Judge PyTorch derivatives by an independent JAX oracle.",
@@ -67,6 +68,8 @@ def add_command(app: typer.Typer, command: SourceCommand) -> None:
             sources = command.sources(**of_source)
             source = context.get_parameter_source("seed")  # of the Click that Typer has brought or found
             options = replace(options, drawn=source is None or source.name == "DEFAULT")
+            if not options.drawn and isinstance(options.seed, HiddenSeed):
+                raise ValueError("--hidden-seed draws the seed; leave --seed out")
             served = isinstance(context.obj, Served)
             can_be_served = options.watch and _can_be_served(command, options, files, sources)
             options, sources = _apart(command, options, files, sources, served)
@@ -109,7 +112,7 @@ def _apart(
     found = [command.apart(source, how) for source in sources]
     if found == [*sources]:
         return options, sources
-    if options.drawn and not all_forked(found):
+    if options.drawn and not isinstance(options.seed, HiddenSeed) and not all_forked(found):
         options = replace(options, seed=secrets.randbelow(2**31))
     options = replace(options, only=options.only or FIRST_ORDER)
     if not options.isolate or os.name != "posix":  # other systems hand over no pipes

@@ -13,6 +13,7 @@ from numpy.lib import format as npy
 from parity_tests.cli.regular_file import why_no_file
 from parity_tests.harness.data_files import Malformed, parsed_json
 from parity_tests.harness.judging.reproducer import FORMAT
+from parity_tests.harness.specs.seeds import HiddenSeed
 
 MOST_BYTES = 2**32  # of all arrays together; a failure is shrunk, and given inputs are held a dozen times at once
 # The numbers of a failure are hardly compressed, but for cotangents with one entry: so many bytes from one are none
@@ -30,7 +31,7 @@ _FACTS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "case": ((str, type(None)), "text or null"),
     "origin": ((dict, type(None)), "an object or null"),
     "position": (int, "a number"),
-    "seed": (int, "a number"),
+    "seed": ((int, type(None)), "a number or null"),
     "given": (bool, "true or false"),
     "sizes": (dict, "an object"),
     "versions": (dict, "an object"),
@@ -142,8 +143,10 @@ def _check_facts(path: Path, facts: dict[str, Any]) -> None:
         if name not in facts:
             raise ReplayError(f"{path}: its facts have no {name!r}")
         value = facts[name]
-        if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 0)):
+        negative = isinstance(value, int) and value < 0
+        if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool) or negative:
             raise ReplayError(f"{path}: {name!r} in its facts must be {words}, and is {_cut(value)}")
+    facts["seed"] = HiddenSeed() if facts["seed"] is None else facts["seed"]
     for name, value in (facts["origin"] or {}).items():
         if not isinstance(value, str):
             raise ReplayError(f"{path}: {name!r} of the origin in its facts must be text, and is {_cut(value)}")

@@ -9,6 +9,7 @@ import typer
 
 from parity_tests.cli.options import Options
 from parity_tests.harness.isolation.budget import TRIAL_SECONDS
+from parity_tests.harness.specs.seeds import HiddenSeed
 
 FAILURES = Path("gradparity-failures")
 
@@ -45,6 +46,9 @@ DeviceOption = Annotated[
 ]
 SeedOption = Annotated[
     int, _option("--seed", panel=_CHOICE, shown="N", least=0, text="Seed of inputs, cotangents and tangents.")
+]
+HiddenOption = Annotated[
+    bool, _option("--hidden-seed", panel=_CHOICE, text="Draw the seed, and show it nowhere: to train by the verdict.")
 ]
 SuspectOption = Annotated[
     bool, _option("--allow-suspect", panel=_CHOICE, text="Let SUSPECT pass: 16-bit errors unlike rounding.")
@@ -121,6 +125,7 @@ def judging_options(
     dtype: DtypeOption = None,
     device: DeviceOption = None,
     seed: SeedOption = 0,
+    hidden_seed: HiddenOption = False,
     json: JsonOption = None,
     html: HtmlOption = None,
     markdown: MarkdownOption = None,
@@ -134,7 +139,6 @@ def judging_options(
 ) -> Options:
     """The options of every command that judges."""
     return Options(
-        start=Path.cwd(),
         only=tuple(names_of(only)),
         match=match,
         exit_first=exit_first,
@@ -146,7 +150,7 @@ def judging_options(
         dtypes=tuple(dtype or ()),
         devices=tuple(dict.fromkeys(device or ())),
         quick=quick,
-        seed=seed,
+        seed=HiddenSeed.drawn() if hidden_seed else seed,
         json=json,
         html=html,
         markdown=markdown,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from parity_tests.cli.expression import matching
@@ -35,7 +35,6 @@ class Options:
         apart: do solutions run in processes of their own, which the processes that judge have started?
     """
 
-    start: Path
     only: tuple[str, ...]
     match: str | None
     exit_first: bool
@@ -58,6 +57,7 @@ class Options:
     isolate: bool
     trial_seconds: float
     allow_suspect: bool
+    start: Path = field(default_factory=Path.cwd)
     drawn: bool = False
     apart: bool = False
 

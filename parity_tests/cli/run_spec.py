@@ -15,6 +15,7 @@ from parity_tests.harness.candidates.not_built import NotBuilt
 from parity_tests.harness.isolation.messages import CannotLoad
 from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Note, Row
+from parity_tests.harness.specs.seeds import shown
 
 # Who only orders imports nothing slow: PyTorch and JAX are for the process that carries it out.
 if TYPE_CHECKING:
@@ -251,7 +252,8 @@ class RunSpec:
 
     def again(self, row: Row) -> str:
         """The command that judges a row again."""
-        options = f"--only {row.check} --dtype {row.dtype} --device {row.device} --seed {self.seed}"
+        seed = "--hidden-seed" if shown(self.seed) is None else f"--seed {self.seed}"
+        options = f"--only {row.check} --dtype {row.dtype} --device {row.device} {seed}"
         return f"gradparity {self.source.command(row.candidate)} {options}{' --quick' if self.quick else ''}"
 
     def release(self, candidates: Candidates) -> bool:

@@ -41,6 +41,7 @@ from parity_tests.harness.report.report import Report
 from parity_tests.harness.report.results import Note, Row
 from parity_tests.harness.report.table import table
 from parity_tests.harness.report.text import details, failures, timing_line
+from parity_tests.harness.specs.seeds import shown
 
 if TYPE_CHECKING:
     from parity_tests.harness.isolation.messages import Candidates
@@ -84,7 +85,8 @@ class Session:
         """
         report, lost = self._report, None
         self._interruption.last_words = self._last_words
-        if self._options.drawn and self._options.seed and not self._options.quiet:
+        seed_is_told = shown(self._options.seed) is not None and not self._options.quiet
+        if self._options.drawn and self._options.seed and seed_is_told:
             line = f"seed {self._options.seed}, drawn at random; --seed {self._options.seed} judges at the same inputs"
             self._console.show(line, soft_wrap=True, highlight=False)
         holding = self._interruption.noted if self._pool is not None else self._interruption.raised

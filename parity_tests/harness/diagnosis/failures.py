@@ -20,6 +20,7 @@ from parity_tests.harness.findings import Comparison, Finding
 from parity_tests.harness.maps import ORDERS
 from parity_tests.harness.report.results import Failure, Row, Smallest, WrongResult
 from parity_tests.harness.specs.samples import Sample
+from parity_tests.harness.specs.seeds import shown
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.trial.trial import Trial
 
@@ -99,7 +100,7 @@ def described(row: Row, sample: Sample, wrong: Sequence[Finding], spec: OpSpec) 
         sample=sample.name,
         why=sample.why,
         sizes=dict(sample.sizes),
-        seed=sample.seed,
+        seed=shown(sample.seed),
         wrong=tuple(result.value for result in results),
         unexplained=unexplained(*results, options),
         options=options.value or {},

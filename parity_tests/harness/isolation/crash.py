@@ -11,6 +11,7 @@ from parity_tests.harness.exceptions.frames import innermost_calls as innermost_
 from parity_tests.harness.exceptions.frames import is_oracle_s as is_oracle_s
 from parity_tests.harness.findings import Verdict
 from parity_tests.harness.report.results import Failure, Row, WrongResult
+from parity_tests.harness.specs.seeds import shown
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def row_of(blank: Row, place: Place, how: str, trace: str, file: Path | None, re
         sample=place.name,
         why=place.why,
         sizes=place.sizes,
-        seed=place.seed,
+        seed=shown(place.seed),
         wrong=(WrongResult("the process", pattern),),
         replay=replay,
     )

@@ -35,6 +35,7 @@ from parity_tests.harness.numbers.numerics import pinned
 from parity_tests.harness.report.printable import in_a_line
 from parity_tests.harness.report.reproducer_files import ReproducerFiles
 from parity_tests.harness.specs.arguments import as_code
+from parity_tests.harness.specs.seeds import shown
 from parity_tests.harness.specs.spec import OpSpec
 from parity_tests.harness.trial.trial import Trial
 
@@ -95,7 +96,7 @@ class Reproducer:
             "sample": sample.name,
             "why": sample.why,
             "sizes": dict(sample.sizes),
-            "seed": sample.seed,
+            "seed": shown(sample.seed),
             "given": sample.fixed is not None,
             "absent": sorted(sample.absent),
             "versions": {

@@ -13,6 +13,7 @@ import torch
 
 from parity_tests.harness.numbers import devices
 from parity_tests.harness.numbers.numerics import settings
+from parity_tests.harness.specs.seeds import shown
 
 
 def environment(names: tuple[str, ...], seed: int) -> dict[str, Any]:
@@ -30,6 +31,6 @@ def environment(names: tuple[str, ...], seed: int) -> dict[str, Any]:
         "platform": platform.platform(),
         "devices": {name: devices.described(name) for name in names},
         "settings": settings(),
-        "seed": seed,
+        "seed": shown(seed),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }

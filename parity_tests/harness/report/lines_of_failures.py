@@ -8,6 +8,7 @@ from rich.text import Text
 
 from parity_tests.harness.report.lines_of_results import in_words, result_lines, smallest_line
 from parity_tests.harness.report.results import ORACLE, Failure, Row
+from parity_tests.harness.specs.seeds import seed_in_words
 
 ASKS = ", once the callables that it asks for are filled in"
 
@@ -49,7 +50,7 @@ def failure_text(failure: Failure, also: Sequence[str] = ()) -> Text:
     where = [failure.check, failure.sample + (f" ({sizes})" if sizes else ""), failure.dtype, failure.device]
     text = Text()
     text.append(f"{failure.op}: {headline(failure)}", style="bold magenta" if failure.suspect else "bold red")
-    text.append(f"   [{', '.join(where)}, seed {failure.seed}]\n")
+    text.append(f"   [{', '.join(where)}, {seed_in_words(failure.seed)}]\n")
     if failure.options:
         text.append(f"  with    {options_line(failure)}\n")
     for result in failure.wrong:

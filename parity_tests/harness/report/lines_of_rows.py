@@ -42,7 +42,7 @@ def whole_row_line(row: Row) -> Text:
 
 def environment_line(environment: Mapping[str, Any]) -> Text:
     """The versions and the machine."""
-    told = [f"{name} {environment[name]}" for name in _VERSIONS if name in environment]
+    told = [f"{name} {environment[name]}" for name in _VERSIONS if environment.get(name) is not None]
     return Text(", ".join(told), style="dim")
 
 

@@ -15,6 +15,7 @@ from parity_tests.harness.report.lines_of_results import smallest_line
 from parity_tests.harness.report.printable import in_a_line
 from parity_tests.harness.report.results import Failure, Results, WrongResult
 from parity_tests.harness.report.text import explanations, grouped_failures, summary, verdict_line
+from parity_tests.harness.specs.seeds import seed_in_words
 
 BEGINNING = "<!-- gradparity -->"  # by which a file is known as a report, and may be replaced
 _VERSIONS = ("gradparity", "torch", "jax", "numpy", "python", "platform")
@@ -54,7 +55,7 @@ def _failure(group: Sequence[Failure]) -> Iterator[str]:
     where += f" ({sizes})" if sizes else ""
     where += f", with `{_uncoded(options_line(failure))}`" if failure.options else ""
     also = f"; also in {', '.join(_escaped(other.dtype) for other in others)}" if others else ""
-    yield f"In {where}, seed {failure.seed}{also}."
+    yield f"In {where}, {seed_in_words(failure.seed)}{also}."
     yield _table(failure.wrong)
     lines = [f"Looks like: `{_uncoded(result.looks_like)}`" for result in failure.wrong if result.looks_like]
     if failure.smallest and (smallest := smallest_line(failure.smallest, failure.wrong)):
@@ -89,7 +90,7 @@ def _row(result: WrongResult) -> str:
 
 def _versions(report: Results) -> str:
     environment = report.environment
-    known = [name for name in _VERSIONS if name in environment]
+    known = [name for name in _VERSIONS if environment.get(name) is not None]
     return "\n".join(f"- {name}: {_escaped(str(environment[name]))}" for name in known) or "- not known"
 
 

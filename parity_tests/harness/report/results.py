@@ -72,7 +72,7 @@ class Failure:
     look like rounding. `to_do`: the same about any other failure. `beyond_first_order`: whether no value and no first
     derivative is wrong. `asks`: whether the script asks for a callable that it cannot import. `unexplained`: a line for
     each explanation that raised an exception itself. `log`: the last lines that PyTorch logged while the check ran.
-    `options`: the keyword parameters of the call, in words.
+    `options`: the keyword parameters of the call, in words. `seed`: None if it is hidden.
     """
 
     op: str
@@ -83,7 +83,7 @@ class Failure:
     sample: str
     why: str
     sizes: Mapping[str, int]
-    seed: int
+    seed: int | None
     wrong: tuple[WrongResult, ...]
     agrees: tuple[str, ...] = ()
     judge: str | None = None

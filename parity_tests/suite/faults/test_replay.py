@@ -90,8 +90,8 @@ FACTS = [
         for name in ("op", "candidate", "check", "dtype", "device", "sizes", "seed", "given", "versions", "case")
     ],
     (_with(position="first"), "'position' in its facts must be a number, and is 'first'"),
-    (_with(seed=-1), "'seed' in its facts must be a number, and is -1"),
-    (_with(seed=True), "'seed' in its facts must be a number, and is True"),
+    (_with(seed=-1), "'seed' in its facts must be a number or null, and is -1"),
+    (_with(seed=True), "'seed' in its facts must be a number or null, and is True"),
     (_with(sizes=[4]), "'sizes' in its facts must be an object, and is [4]"),
     (_with(sizes={"n": "x" * 1000}), "the size of 'n' in its facts must be a number, and is 'xxxxxxxx"),
     (_with(sizes={}), "does not fit the spec sine: it has no size of the axis n"),
