@@ -141,7 +141,8 @@ class Recorder(TorchDispatchMode):
         self._modules = modules
         self._memory: defaultdict[int, weakref.WeakSet[Held]] = defaultdict(weakref.WeakSet)
         self._made: set[int] = set()  # the identities of all results, which live as long as the calls
-        self._there: dict[int, weakref.ref | None] = {}
+        # By memory, the tensors that have it; None if the calls keep one.
+        self._there: dict[int, Sequence[weakref.ref] | None] = {}
         self._is_known = False  # whether it has what was there before the first Function
         self._left = contextlib.ExitStack()
         if is_function:
@@ -162,8 +163,10 @@ class Recorder(TorchDispatchMode):
         """Look which tensors there are: what is read that a Function does not find may depend on its arguments."""
         if not self._is_known:
             self._is_known = True
-            there: dict[int, weakref.ref | None] = {memory_of(x): weakref.ref(x) for x in _tensors()}
-            self._there = there | self._there
+            there: defaultdict[int, list[weakref.ref]] = defaultdict(list)
+            for x in _tensors():
+                there[memory_of(x)].append(weakref.ref(x))
+            self._there = {**there, **self._there}
 
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
         """Run an operator, and record it."""
@@ -191,8 +194,8 @@ class Recorder(TorchDispatchMode):
     def _is_there(self, x: Held) -> bool:
         if x.memory not in self._there:
             return False
-        of = self._there[x.memory]
-        return of is None or of() is not None
+        having = self._there[x.memory]
+        return having is None or any(of() is not None for of in having)
 
     def save(self, memory: int) -> None:
         """Save the numbers of all tensors in some memory, before they are written over."""

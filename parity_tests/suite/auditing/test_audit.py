@@ -279,6 +279,19 @@ def test_a_failed_audit_raises_its_text() -> None:
     audit(lambda x: Softmax.apply(x), x).raise_if_failed()
 
 
+def test_a_view_of_the_input_that_ends_leaves_it_there() -> None:
+    x = torch.ones(2, requires_grad=True)
+    views = [x.detach()]  # as an audit before leaves, until they are collected
+
+    class Collected(Softmax):
+        @staticmethod
+        def forward(ctx, x: Tensor) -> Tensor:
+            views.clear()
+            return Softmax.forward(ctx, x)
+
+    audit(lambda x: Collected.apply(x), x).raise_if_failed()
+
+
 def test_other_indices_are_another_program() -> None:
     x = torch.arange(5.0, requires_grad=True)
     for chosen in ([0, 1], [3, 4], [0, 1]):
